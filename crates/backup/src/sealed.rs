@@ -5,8 +5,10 @@ use seiner_platform::{Disk, File};
 use std::collections::BTreeMap;
 use std::io;
 
-/// Bytes at the end of a sealed segment that contain its trailer. The trailer has the store, the number of the segment,
-/// the time at which it was sealed, and the checksum of its index.
+/// Bytes of the trailer, which ends a sealed segment (`docs/format/segment.md`). The trailer has the store, the number
+/// of the segment, the time at which it was sealed, and the checksum of its index.
+const TRAILER: u64 = 132;
+/// Bytes at the end of a sealed segment from which its name in a bucket follows.
 const TAIL: u64 = 4096;
 
 /// Returns the part of a sealed segment's name that stays the same for the segment's life; `None` for other files.
@@ -24,7 +26,7 @@ pub fn is_same(file: &dyn File, other: &dyn File) -> io::Result<bool> {
     if length != other.len()? {
         return Ok(false);
     }
-    Ok(tail(file, length)? == tail(other, length)?)
+    Ok(last(file, length, TRAILER)? == last(other, length, TRAILER)?)
 }
 
 /// Returns the last bytes of a segment of the given length, with its trailer.
@@ -32,7 +34,12 @@ pub fn is_same(file: &dyn File, other: &dyn File) -> io::Result<bool> {
 /// # Errors
 /// If the file cannot be read.
 pub fn tail(file: &dyn File, length: u64) -> io::Result<Vec<u8>> {
-    let from = length.saturating_sub(TAIL);
+    last(file, length, TAIL)
+}
+
+/// Returns the last `count` bytes of a file of the given length.
+fn last(file: &dyn File, length: u64, count: u64) -> io::Result<Vec<u8>> {
+    let from = length.saturating_sub(count);
     let mut bytes = vec![0; (length - from) as usize];
     file.read_at(from, &mut bytes).map(|()| bytes)
 }
