@@ -9,6 +9,7 @@ use std::io;
 /// of the segment, the time at which it was sealed, and the checksum of its index.
 const TRAILER: u64 = 132;
 /// Bytes at the end of a sealed segment from which its name in a bucket follows.
+#[cfg(feature = "object-storage")]
 const TAIL: u64 = 4096;
 
 /// Returns the part of a sealed segment's name that stays the same for the segment's life; `None` for other files.
@@ -33,6 +34,7 @@ pub fn is_same(file: &dyn File, other: &dyn File) -> io::Result<bool> {
 ///
 /// # Errors
 /// If the file cannot be read.
+#[cfg(feature = "object-storage")]
 pub fn tail(file: &dyn File, length: u64) -> io::Result<Vec<u8>> {
     last(file, length, TAIL)
 }
