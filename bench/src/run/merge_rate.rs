@@ -90,9 +90,10 @@ fn sustain(settings: &MergeRateSettings, places: &OutputPaths) -> Result<Vec<Sus
     let turn = (budget as f64 * TURN) as u64;
     let mut all = Vec::new();
     for &policy in &settings.policies {
+        let rings = StoreLoad::rings(budget, 0.9, 1.0, policy);
         let load = match settings.random {
-            true => StoreLoad::rings(budget, 0.9, 1.0, policy).in_bursts(),
-            false => StoreLoad::rings(budget, 0.9, 1.0, policy),
+            true => rings.in_bursts(),
+            false => rings,
         };
         let mut one = Sustained {
             policy: policy.name(),

@@ -252,7 +252,7 @@ impl OpenSegment {
 
     fn cut_if_full(&mut self) {
         if self.buffer.len() >= self.piece {
-            self.cut();
+            self.cut(self.piece + self.piece / 8);
         }
     }
 
@@ -268,14 +268,17 @@ impl OpenSegment {
         }
     }
 
-    /// Moves whole multiples of the alignment to the pieces.
-    fn cut(&mut self) {
+    /// Moves whole multiples of the alignment to the pieces. The buffer then has memory for `capacity` bytes,
+    /// or for its bytes if they are more.
+    fn cut(&mut self, capacity: usize) {
         let whole = self.buffer.len() / ALIGNMENT * ALIGNMENT;
-        let mut rest = Vec::with_capacity(self.piece + self.piece / 8);
+        let mut rest = Vec::with_capacity(capacity);
         rest.extend_from_slice(&self.buffer[whole..]);
         let mut bytes = std::mem::replace(&mut self.buffer, rest);
         bytes.truncate(whole);
-        self.hand_over(bytes);
+        if whole > 0 {
+            self.hand_over(bytes);
+        }
     }
 
     fn hand_over(&mut self, bytes: Vec<u8>) {
@@ -287,21 +290,10 @@ impl OpenSegment {
         });
     }
 
-    /// Moves whole multiples of the alignment to the pieces, and frees the memory for further blocks.
-    fn cut_to_tail(&mut self) {
-        let whole = self.buffer.len() / ALIGNMENT * ALIGNMENT;
-        let tail = self.buffer[whole..].to_vec();
-        let mut bytes = std::mem::replace(&mut self.buffer, tail);
-        bytes.truncate(whole);
-        if whole > 0 {
-            self.hand_over(bytes);
-        }
-    }
-
     /// Begins a checkpoint: passes the blocks since the previous checkpoint to the writer, but for the
     /// tail, and returns them. No block may be added before [`OpenSegment::end_checkpoint`].
     pub fn begin_checkpoint(&mut self) -> Listing {
-        self.cut_to_tail();
+        self.cut(0);
         self.pending()
     }
 
@@ -357,7 +349,7 @@ impl OpenSegment {
 
     /// Closes the segment to new blocks and moves the remaining bytes to the pieces, but for the tail.
     pub fn close(&mut self, sequence: u64) {
-        self.cut_to_tail();
+        self.cut(0);
         self.closed_at = Some(sequence);
     }
 

@@ -150,12 +150,30 @@ mod tests {
     use super::*;
     use crate::delete::delete;
     use crate::jobs::testing::{SECOND, World, options};
+    use crate::log::Log;
     use seiner_model::{Interval, Selector};
     use seiner_platform::sim::{Chance, Faults};
 
     fn delete_rows(world: &World, seconds: std::ops::Range<i64>) {
         let interval = Interval::new(seconds.start * SECOND, seconds.end * SECOND - 1);
         delete(&world.core, &Selector::all(), interval).unwrap();
+    }
+
+    /// Returns a world with 2,000 live rows, and its first segments, which a merge has rewritten.
+    fn merged() -> (World, Vec<u64>) {
+        let world = World::new(options());
+        world.append("m", 0..6_000);
+        world.flush();
+        delete_rows(&world, 1_000..5_000);
+        let victims: Vec<u64> = world.core.log().sealed().keys().copied().collect();
+        merge_segments(&world.core, &mut world.writing(), &victims, false).unwrap();
+        world.flush();
+        (world, victims)
+    }
+
+    fn are_gone(log: &Log, numbers: &[u64]) -> bool {
+        let mut numbers = numbers.iter();
+        numbers.all(|number| !log.sealed().contains_key(number))
     }
 
     #[test]
@@ -172,33 +190,17 @@ mod tests {
 
     #[test]
     fn live_blocks_of_victims_are_written_again() {
-        let world = World::new(options());
-        world.append("m", 0..6_000);
-        world.flush();
-        delete_rows(&world, 1_000..5_000);
-        let victims: Vec<u64> = world.core.log().sealed().keys().copied().collect();
-        merge_segments(&world.core, &mut world.writing(), &victims, false).unwrap();
-        world.flush();
+        let (world, victims) = merged();
         world.run(crate::jobs::make_space);
         assert_eq!(world.rows(), 2_000);
         let log = world.core.log();
-        assert!(
-            victims
-                .iter()
-                .all(|number| !log.sealed().contains_key(number))
-        );
+        assert!(are_gone(&log, &victims));
         assert!(log.counters.merge_written < 30_000, "the dead are not");
     }
 
     #[test]
     fn victims_are_dropped_after_a_failure_of_the_disk_without_another_merge() {
-        let world = World::new(options());
-        world.append("m", 0..6_000);
-        world.flush();
-        delete_rows(&world, 1_000..5_000);
-        let victims: Vec<u64> = world.core.log().sealed().keys().copied().collect();
-        merge_segments(&world.core, &mut world.writing(), &victims, false).unwrap();
-        world.flush();
+        let (world, victims) = merged();
         assert!(world.core.log().space.merged() > 0);
         let always = Faults {
             write_error: Chance::ALWAYS,
@@ -209,11 +211,7 @@ mod tests {
         world.disk.set_faults(Faults::default());
         world.run(crate::jobs::make_space);
         let log = world.core.log();
-        assert!(
-            victims
-                .iter()
-                .all(|number| !log.sealed().contains_key(number))
-        );
+        assert!(are_gone(&log, &victims));
         assert_eq!(log.counters.segments_merged, victims.len() as u64);
         assert_eq!(log.space.merged(), 0);
     }
