@@ -251,7 +251,7 @@ fn restart(cell: &Cell, scale: f64, directory: &Path) -> Result<Restarted> {
     let selector = format!("gauge{{{},{}}}", sensors[0], ten_sensors(host));
     let select = || -> Result<f64> {
         let start = Instant::now();
-        let found = engine.sources(&Selector::parse(&selector)?).len();
+        let found = engine.sources(&Selector::parse(&selector)?)?.len();
         ensure!(found == 10, "{found} sources of {selector}");
         Ok(start.elapsed().as_secs_f64() * 1e3)
     };

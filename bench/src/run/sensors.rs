@@ -297,7 +297,7 @@ fn patterns(scale: f64, output: &Path) -> Result<Vec<PatternTime>> {
         let (mut times, mut selected) = (Vec::new(), 0);
         for _ in 0..REPEATS {
             let start = Instant::now();
-            selected = engine.sources(&Selector::parse(&selector)?).len();
+            selected = engine.sources(&Selector::parse(&selector)?)?.len();
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
         found.push(PatternTime {

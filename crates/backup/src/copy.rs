@@ -128,7 +128,7 @@ pub fn changing(source: &dyn Disk) -> Result<Vec<String>, Error> {
     names.retain(|name| {
         !matches!(
             FileKind::of(name),
-            FileKind::Segment | FileKind::Spare | FileKind::Other
+            FileKind::Segment | FileKind::Names | FileKind::Spare | FileKind::Other
         )
     });
     let rank = |name: &String| match FileKind::of(name) {

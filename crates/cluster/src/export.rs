@@ -83,7 +83,7 @@ impl Export {
             return Ok(());
         }
         let first = self.next.unwrap_or(i64::MIN);
-        if !engine.sources(&Selector::all()).is_empty() {
+        if !engine.sources(&Selector::all())?.is_empty() {
             // Samples of an interval that was not finished.
             engine.delete(&Selector::all(), Interval::new(first, i64::MAX))?;
         }

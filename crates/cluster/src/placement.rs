@@ -44,7 +44,7 @@ impl Registrar<'_> {
     /// # Errors
     /// If too few replicas answer, or the disk fails.
     pub fn placement(&self, grid: &Grid) -> Result<Placement, HandoverError> {
-        let all = self.engine.sources(&Selector::all());
+        let all = self.engine.sources(&Selector::all())?;
         let new = {
             let places = locked(self.places);
             let is_new = |source: &SourceId| places.get(*source).is_none();
@@ -120,7 +120,7 @@ impl Registrar<'_> {
 
     /// Returns the name of a source, for messages.
     pub fn name_of(&self, source: SourceId) -> String {
-        let key = self.engine.source_key(source);
+        let key = self.engine.source_key(source).ok().flatten();
         key.map_or_else(|| format!("source {}", source.0), |key| key.to_string())
     }
 }

@@ -536,7 +536,7 @@ impl Port {
         let known = self.registered.load(Ordering::Relaxed);
         let count = self.engine.status().sources;
         if count > known {
-            let new = self.engine.sources(&Selector::all()).into_iter();
+            let new = self.engine.sources(&Selector::all())?.into_iter();
             let new = new.filter(|source| u64::from(source.0) >= known);
             self.registrar(&self.engine, &self.places)
                 .register(new.collect())?;

@@ -224,11 +224,11 @@ impl ClusterStore {
     }
 
     /// Returns the sources of a selector, ascending: those of the engine, and those of the distributed store.
-    fn wanted(&self, selector: &Selector, also: &[Unflushed]) -> Vec<Wanted> {
+    fn wanted(&self, selector: &Selector, also: &[Unflushed]) -> Result<Vec<Wanted>, Error> {
         let engine = &self.port.engine;
         let mut local: HashMap<SourceKey, SourceId> = HashMap::new();
-        for id in engine.sources(selector) {
-            local.extend(engine.source_key(id).map(|key| (key, id)));
+        for id in engine.sources(selector)? {
+            local.extend(engine.source_key(id)?.map(|key| (key, id)));
         }
         let mut found: BTreeMap<SourceId, Wanted> = BTreeMap::new();
         for (position, named) in self.port.names.select(selector) {
@@ -268,7 +268,7 @@ impl ClusterStore {
                 },
             );
         }
-        found.into_values().collect()
+        Ok(found.into_values().collect())
     }
 
     /// Returns the tables of all classes.
@@ -354,12 +354,12 @@ impl Store for ClusterStore {
                 tracing::info!("a delete hides later rows of a port for some time: {error}");
             }
         }
-        Ok(self.wanted(selector, &[]).len() as u64)
+        Ok(self.wanted(selector, &[])?.len() as u64)
     }
 
     fn measurements(&self) -> Result<Vec<String>, Error> {
         self.refresh()?;
-        let mut found: BTreeSet<String> = self.port.engine.measurements().into_iter().collect();
+        let mut found: BTreeSet<String> = self.port.engine.measurements()?.into_iter().collect();
         let named = self.port.names.select(&Selector::all());
         found.extend(
             named
@@ -372,7 +372,7 @@ impl Store for ClusterStore {
     fn tag_names(&self, selector: &Selector) -> Result<Vec<String>, Error> {
         self.refresh()?;
         let mut found: BTreeSet<String> =
-            self.port.engine.tag_names(selector).into_iter().collect();
+            self.port.engine.tag_names(selector)?.into_iter().collect();
         for (_, named) in self.port.names.select(selector) {
             found.extend(named.key.tags().map(|(name, _)| name.to_string()));
         }
@@ -386,7 +386,7 @@ impl Store for ClusterStore {
         limit: usize,
     ) -> Result<Vec<String>, Error> {
         self.refresh()?;
-        let own = self.port.engine.tag_values(selector, tag, limit);
+        let own = self.port.engine.tag_values(selector, tag, limit)?;
         let mut found: BTreeSet<String> = own.into_iter().collect();
         for (_, named) in self.port.names.select(selector) {
             let value = named.key.tag(tag);
@@ -397,7 +397,7 @@ impl Store for ClusterStore {
 
     fn fields(&self, selector: &Selector) -> Result<Vec<(String, FieldType)>, Error> {
         self.refresh()?;
-        let own = self.port.engine.fields(selector);
+        let own = self.port.engine.fields(selector)?;
         let mut found: BTreeSet<(String, FieldType)> = own.into_iter().collect();
         for (_, named) in self.port.names.select(selector) {
             let fields = named.fields.into_iter();
@@ -408,13 +408,13 @@ impl Store for ClusterStore {
 
     fn sources(&self, selector: &Selector) -> Result<Vec<SourceId>, Error> {
         self.refresh()?;
-        let wanted = self.wanted(selector, &[]).into_iter();
+        let wanted = self.wanted(selector, &[])?.into_iter();
         Ok(wanted.map(|wanted| wanted.id).collect())
     }
 
     fn source_key(&self, source: SourceId) -> Result<Option<SourceKey>, Error> {
         Ok(match source.0.checked_sub(REMOTE) {
-            None => self.port.engine.source_key(source),
+            None => self.port.engine.source_key(source)?,
             Some(position) => {
                 let named = self.port.names.at(position as usize).map(|named| named.key);
                 let found = named.or_else(|| self.port.numbers.key(source.0));
@@ -432,7 +432,7 @@ impl Store for ClusterStore {
         let (unflushed, notes) = (others.rows, others.notes);
         self.refresh_names_and_grids()?;
         let rows = &self.port.around.rows;
-        let sources = self.wanted(&query.selector, &unflushed);
+        let sources = self.wanted(&query.selector, &unflushed)?;
         let blocks = Blocks::new(
             rows.clone(),
             self.port.grids.clone(),

@@ -27,7 +27,7 @@ fn main() {
         ..Options::default()
     };
     let engine = Engine::open_directory(path, options).unwrap();
-    if engine.sources(&Selector::all()).is_empty() {
+    if engine.sources(&Selector::all()).unwrap().is_empty() {
         fill(&engine);
     }
     engine.flush().unwrap();

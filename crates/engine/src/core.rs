@@ -32,6 +32,8 @@ use crate::segment::files::Files;
 use crate::status::{Loss, Recovery};
 use crate::trouble::Path as Way;
 use crate::volume::Volume;
+use roaring::RoaringBitmap;
+use seiner_model::SourceKey;
 use seiner_platform::{Clock, Disk};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -289,6 +291,27 @@ impl Core {
                 return Ok(());
             }
         }
+    }
+
+    /// Returns the number of sources that the catalog contains durably, with its generation and its length. `None` if a
+    /// frame could not be written.
+    pub(crate) fn catalogued(&self) -> Option<(u32, u32, u64)> {
+        let writer = self.catalog();
+        let (generation, len) = writer.catalog.moment();
+        let known = self.head().catalogued_sources();
+        writer.frame.is_empty().then_some((known, generation, len))
+    }
+
+    /// Reads the keys of some sources from the catalog.
+    ///
+    /// # Errors
+    /// If a frame is damaged, or the disk fails.
+    pub(crate) fn each_key_in_catalog(
+        &self,
+        sources: &RoaringBitmap,
+        each: impl FnMut(u32, SourceKey),
+    ) -> Result<(), Error> {
+        self.catalog().catalog.each_key(sources, each)
     }
 
     fn catalog(&self) -> MutexGuard<'_, CatalogWriter> {

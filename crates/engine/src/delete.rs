@@ -2,8 +2,10 @@
 
 use crate::core::Core;
 use crate::error::Error;
+use crate::jobs::filing::mend;
 use crate::jobs::writing::Writing;
 use crate::jobs::{is_behind, step_or_poison};
+use crate::names;
 use crate::retention::Tombstone;
 use crate::retention::rollup::step_start;
 use roaring::RoaringBitmap;
@@ -21,7 +23,13 @@ const SOURCES_A_LOCK: usize = 1024;
 pub(crate) fn delete(core: &Core, selector: &Selector, interval: Interval) -> Result<u64, Error> {
     let _span = tracing::trace_span!("delete").entered();
     let mut writing = core.writing();
-    let sources = core.dictionary(|dictionary| dictionary.select(selector));
+    let sources = match names::select_once(core, selector) {
+        Err(Error::Damage { .. }) => {
+            mend(core, &writing)?;
+            names::select_once(core, selector)?
+        }
+        sources => sources?,
+    };
     let levels = core.dictionary(|dictionary| dictionary.select_levels(selector));
     let count = sources.len();
     if count == 0 || interval.is_empty() {

@@ -65,11 +65,11 @@ impl Store for Engine {
     }
 
     fn measurements(&self) -> Result<Vec<String>, Error> {
-        Ok(Engine::measurements(self))
+        Engine::measurements(self)
     }
 
     fn tag_names(&self, selector: &Selector) -> Result<Vec<String>, Error> {
-        Ok(Engine::tag_names(self, selector))
+        Engine::tag_names(self, selector)
     }
 
     fn tag_values(
@@ -78,15 +78,15 @@ impl Store for Engine {
         tag: &str,
         limit: usize,
     ) -> Result<Vec<String>, Error> {
-        Ok(Engine::tag_values(self, selector, tag, limit))
+        Engine::tag_values(self, selector, tag, limit)
     }
 
     fn fields(&self, selector: &Selector) -> Result<Vec<(String, FieldType)>, Error> {
-        Ok(Engine::fields(self, selector))
+        Engine::fields(self, selector)
     }
 
     fn sources(&self, selector: &Selector) -> Result<Vec<SourceId>, Error> {
-        Ok(Engine::sources(self, selector))
+        Engine::sources(self, selector)
     }
 
     fn sources_within(
@@ -98,7 +98,7 @@ impl Store for Engine {
     }
 
     fn source_key(&self, source: SourceId) -> Result<Option<SourceKey>, Error> {
-        Ok(Engine::source_key(self, source))
+        Engine::source_key(self, source)
     }
 
     fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Piece>, Error> {
@@ -119,7 +119,7 @@ impl Store for Engine {
             // Operations in the simulator always have the same order.
             return Ok(None);
         }
-        let found = Engine::parts(self, query, threads);
+        let found = Engine::parts(self, query, threads)?;
         Ok(Some(Box::new(match is_over {
             Some(is_over) => found.until(is_over),
             None => found,

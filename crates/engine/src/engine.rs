@@ -13,6 +13,7 @@ use crate::intake;
 use crate::jobs;
 use crate::jobs::merging::memory::DecisionRecord;
 use crate::levels;
+use crate::names;
 use crate::opening;
 use crate::options::{Durability, Options};
 use crate::query;
@@ -267,7 +268,10 @@ impl Engine {
     }
 
     /// Returns the sources of a query for a number of threads. Each of them scans some of the sources.
-    pub fn parts(&self, query: &Query, threads: usize) -> ScanParts<'_> {
+    ///
+    /// # Errors
+    /// If a names file is damaged, or the disk fails.
+    pub fn parts(&self, query: &Query, threads: usize) -> Result<ScanParts<'_>, Error> {
         query::parts(&self.core, query, threads)
     }
 
@@ -318,22 +322,39 @@ impl Engine {
     }
 
     /// Returns all measurements, sorted.
-    pub fn measurements(&self) -> Vec<String> {
-        report::measurements(&self.core)
+    ///
+    /// # Errors
+    /// If a names file is damaged, or the disk fails.
+    pub fn measurements(&self) -> Result<Vec<String>, Error> {
+        names::measurements(&self.core)
     }
 
     /// Returns the tags of the selected sources, sorted.
-    pub fn tag_names(&self, selector: &Selector) -> Vec<String> {
-        report::tag_names(&self.core, selector)
+    ///
+    /// # Errors
+    /// If a names file is damaged, or the disk fails.
+    pub fn tag_names(&self, selector: &Selector) -> Result<Vec<String>, Error> {
+        names::tag_names(&self.core, selector)
     }
 
     /// Returns the first `limit` values of a tag among the selected sources, sorted.
-    pub fn tag_values(&self, selector: &Selector, tag: &str, limit: usize) -> Vec<String> {
+    ///
+    /// # Errors
+    /// If a names file is damaged, or the disk fails.
+    pub fn tag_values(
+        &self,
+        selector: &Selector,
+        tag: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, Error> {
         report::tag_values(&self.core, selector, tag, limit)
     }
 
     /// Returns the selected sources, ascending.
-    pub fn sources(&self, selector: &Selector) -> Vec<SourceId> {
+    ///
+    /// # Errors
+    /// If a names file is damaged, or the disk fails.
+    pub fn sources(&self, selector: &Selector) -> Result<Vec<SourceId>, Error> {
         report::sources(&self.core, selector)
     }
 
@@ -352,12 +373,18 @@ impl Engine {
     }
 
     /// Returns the measurement and tags of a source.
-    pub fn source_key(&self, id: SourceId) -> Option<SourceKey> {
-        report::source_key(&self.core, id)
+    ///
+    /// # Errors
+    /// If a names file is damaged, or the disk fails.
+    pub fn source_key(&self, id: SourceId) -> Result<Option<SourceKey>, Error> {
+        names::key(&self.core, id.0)
     }
 
     /// Returns the fields of the selected sources with their types, sorted.
-    pub fn fields(&self, selector: &Selector) -> Vec<(String, FieldType)> {
+    ///
+    /// # Errors
+    /// If a names file is damaged, or the disk fails.
+    pub fn fields(&self, selector: &Selector) -> Result<Vec<(String, FieldType)>, Error> {
         report::fields(&self.core, selector)
     }
 

@@ -82,7 +82,7 @@ mod tests {
         world.flush();
         let of = |name: &str| {
             let selector = Selector::parse(name).unwrap();
-            crate::report::sources(&world.core, &selector)
+            crate::report::sources(&world.core, &selector).unwrap()
         };
         let (a, b) = (of("a"), of("b"));
         let both = [a.clone(), b.clone()].concat();

@@ -138,11 +138,11 @@
 //!     engine.append_samples("temperature", &[source], &[1_000], &[60.0])?;
 //! }
 //! let all = Selector::all();
-//! assert_eq!(engine.measurements(), ["boiler"]);
-//! assert_eq!(engine.tag_names(&all), ["house"]);
-//! assert_eq!(engine.tag_values(&all, "house", 10), ["7", "8"]);
-//! assert_eq!(engine.sources(&all).len(), 2);
-//! assert_eq!(engine.fields(&all)[0].0, "temperature");
+//! assert_eq!(engine.measurements()?, ["boiler"]);
+//! assert_eq!(engine.tag_names(&all)?, ["house"]);
+//! assert_eq!(engine.tag_values(&all, "house", 10)?, ["7", "8"]);
+//! assert_eq!(engine.sources(&all)?.len(), 2);
+//! assert_eq!(engine.fields(&all)?[0].0, "temperature");
 //! engine.close()?;
 //! # Ok(())
 //! # }
@@ -259,7 +259,7 @@
 //! engine.commit()?;
 //!
 //! let reader = Engine::open_to_read(folder.path(), Options::default())?;
-//! assert_eq!(reader.measurements(), ["pump"]);
+//! assert_eq!(reader.measurements()?, ["pump"]);
 //! let report = check_directory(folder.path(), &mut |_done, _bytes| ())?;
 //! assert_eq!(report.damaged, 0);
 //! engine.close()?;

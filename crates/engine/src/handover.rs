@@ -81,7 +81,7 @@ mod tests {
             fields: None,
             interval: Interval::ALL,
         };
-        let sources = crate::report::sources(&world.core, &query.selector);
+        let sources = crate::report::sources(&world.core, &query.selector).unwrap();
         let pieces = scan(&world.core, sources, &query, block);
         pieces.flat_map(|piece| piece.unwrap().times).collect()
     }

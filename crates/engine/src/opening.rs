@@ -61,7 +61,8 @@ fn begin(core: &Core) -> Result<(), Error> {
     if core.recovery.needs_flush {
         flush(core)?;
     }
-    count_set_aside(core)?;
+    let disk = core.writing().space.disk();
+    count_set_aside(core, &*disk)?;
     // Data hidden by new rules must stay hidden.
     if core.log().retention.has_pending() {
         let _span = tracing::trace_span!("rules").entered();

@@ -58,6 +58,8 @@ pub struct Options {
     pub apply_retention: bool,
     /// Blocks that are encoded together with blocks of other sources.
     pub bundles: Bundling,
+    /// Sources whose names and tags are on disk only.
+    pub filing: Filing,
     /// True if blocks with few rows of one number never have a line of their own in memory, for
     /// tests. Otherwise they have a line unless memory is short.
     pub small_blocks: bool,
@@ -74,6 +76,19 @@ pub enum Bundling {
     #[default]
     Smaller,
     /// All blocks with few rows, for tests.
+    Always,
+    /// None, for comparisons.
+    Never,
+}
+
+/// Sources whose names and tags are in names files, and no longer in memory. Stores with and without such files are
+/// readable with every setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Filing {
+    /// The oldest sources, if the names and tags of all sources would take more than a tenth of the memory.
+    #[default]
+    Oldest,
+    /// All sources, for tests.
     Always,
     /// None, for comparisons.
     Never,
@@ -98,6 +113,7 @@ impl Default for Options {
             given: Given::default(),
             apply_retention: false,
             bundles: Bundling::default(),
+            filing: Filing::default(),
             small_blocks: false,
             forget: true,
         }

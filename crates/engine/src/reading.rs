@@ -29,7 +29,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 fn habit(name: &str) -> Habit {
     match FileKind::of(name) {
         FileKind::Journal => Habit::Recycled,
-        FileKind::Spare => Habit::Ignored,
+        // Names are read from the catalog: a writer replaces names files.
+        FileKind::Spare | FileKind::Names => Habit::Ignored,
         _ if [rules::NEW, ledger::NEXT].contains(&name) => Habit::Ignored,
         _ => Habit::Kept,
     }

@@ -1,49 +1,54 @@
 //! Report: contents and state of a store.
 
 use crate::core::{Core, ENTRIES_A_LOCK, ROWS_A_LOCK};
+use crate::error::Error;
 use crate::jobs::merging::memory::DecisionRecord;
+use crate::names;
 use crate::options::Durability;
 use crate::segment::list::Listing;
 use crate::segment::open::OpenSegment;
 use crate::status::{ClassStatus, LogStatus, SegmentInfo, Status, Unsynced, counted, log_status};
 use crate::trouble::Trouble;
-use seiner_model::{FieldType, Selector, SourceId, SourceKey};
+use seiner_model::{FieldType, Selector, SourceId};
 use std::sync::atomic::Ordering;
+
 /// Returns the differences between the rules of this start and the stored rules, as text.
 pub(crate) fn rules_changed(core: &Core) -> &[String] {
     &core.rules_changed
 }
 
-/// Returns all measurements, sorted.
-pub(crate) fn measurements(core: &Core) -> Vec<String> {
-    core.dictionary(|dictionary| dictionary.measurements())
-}
-
-/// Returns the tags of the selected sources, sorted.
-pub(crate) fn tag_names(core: &Core, selector: &Selector) -> Vec<String> {
-    core.dictionary(|dictionary| dictionary.tag_names(selector))
-}
-
 /// Returns the first `limit` values of a tag among the selected sources, sorted.
-pub(crate) fn tag_values(core: &Core, selector: &Selector, tag: &str, limit: usize) -> Vec<String> {
-    let values = core.dictionary(|dictionary| dictionary.tag_values(selector, tag, limit));
+///
+/// # Errors
+/// If a names file is damaged, or the disk fails.
+pub(crate) fn tag_values(
+    core: &Core,
+    selector: &Selector,
+    tag: &str,
+    limit: usize,
+) -> Result<Vec<String>, Error> {
+    let values = names::tag_values(core, selector, tag, limit);
     core.request_trim();
     values
 }
 
 /// Returns the selected sources, ascending.
-pub(crate) fn sources(core: &Core, selector: &Selector) -> Vec<SourceId> {
-    core.dictionary(|dictionary| dictionary.select(selector).iter().map(SourceId).collect())
-}
-
-/// Returns the measurement and tags of a source.
-pub(crate) fn source_key(core: &Core, id: SourceId) -> Option<SourceKey> {
-    core.dictionary(|dictionary| dictionary.key(id.0))
+///
+/// # Errors
+/// If a names file is damaged, or the disk fails.
+pub(crate) fn sources(core: &Core, selector: &Selector) -> Result<Vec<SourceId>, Error> {
+    Ok(names::select(core, selector)?
+        .iter()
+        .map(SourceId)
+        .collect())
 }
 
 /// Returns the fields of the selected sources with their types, sorted.
-pub(crate) fn fields(core: &Core, selector: &Selector) -> Vec<(String, FieldType)> {
-    let sources = sources(core, selector);
+///
+/// # Errors
+/// If a names file is damaged, or the disk fails.
+pub(crate) fn fields(core: &Core, selector: &Selector) -> Result<Vec<(String, FieldType)>, Error> {
+    let sources = sources(core, selector)?;
     let mut layouts = std::collections::BTreeSet::new();
     for some in sources.chunks(ROWS_A_LOCK) {
         let head = core.head();
@@ -61,7 +66,7 @@ pub(crate) fn fields(core: &Core, selector: &Selector) -> Vec<(String, FieldType
                 .zip(layout.types().iter().copied())
         })
         .collect();
-    fields.into_iter().collect()
+    Ok(fields.into_iter().collect())
 }
 
 /// Returns the sealed segments, oldest first.

@@ -176,6 +176,7 @@ pub struct Space {
     aside: u64,
     catalog: u64,
     ledger: u64,
+    names: u64,
     /// Bytes that the store could occupy beside the files of other programs.
     on_disk: u64,
 }
@@ -197,6 +198,7 @@ impl Space {
             aside: 0,
             catalog: 0,
             ledger: 0,
+            names: 0,
             on_disk: u64::MAX,
         }
     }
@@ -243,6 +245,17 @@ impl Space {
     /// Replaces the bytes of the ledger's files, its successor included.
     pub fn note_ledger(&mut self, bytes: u64) {
         self.ledger = bytes;
+    }
+
+    /// Returns the bytes of names files.
+    #[cfg(test)]
+    pub fn names(&self) -> u64 {
+        self.names
+    }
+
+    /// Replaces the bytes of names files.
+    pub fn note_names(&mut self, bytes: u64) {
+        self.names = bytes;
     }
 
     /// Sets the free bytes of the disk. `None` means unknown. `leave_free` bytes must stay free.
@@ -374,7 +387,8 @@ impl Space {
     /// Returns the bytes of files that are counted with their present length.
     fn files(&self, load: &Load) -> u64 {
         let (sealed, retired, aside) = (self.sealed, self.retired, self.aside);
-        sum(&[self.catalog, self.ledger, sealed, retired, aside, load.open])
+        let lists = sum(&[self.catalog, self.ledger, self.names]);
+        sum(&[lists, sealed, retired, aside, load.open])
     }
 }
 

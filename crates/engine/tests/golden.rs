@@ -181,7 +181,7 @@ fn stores_that_have_forgotten_sources_are_read() {
     assert!(report.is_sound(), "{:?}", report.damage);
     assert_eq!(report.sources, 6);
     let engine = tiny::open(&disk).unwrap();
-    assert_eq!(engine.measurements(), ["here", "new"]);
+    assert_eq!(engine.measurements().unwrap(), ["here", "new"]);
     let (found, errors) = Samples::read(&engine);
     assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(found.0.len(), 6);

@@ -171,7 +171,7 @@ impl Store {
         );
 
         let mut divided = Model::new();
-        let parts = self.engine.parts(&query, threads);
+        let parts = self.engine.parts(&query, threads).unwrap();
         let scans = (0..parts.sources()).map(|source| parts.scan(source..source + 1));
         for piece in scans.flatten() {
             let piece = piece.unwrap();

@@ -366,9 +366,9 @@ fn answers_list_the_intervals_of_levels() {
         }
     }
     // The sources of levels are not visible.
-    assert_eq!(store.engine.tag_names(&Selector::all()), ["n"]);
-    assert_eq!(store.engine.sources(&Selector::all()).len(), 3);
-    assert_eq!(store.engine.fields(&Selector::all()).len(), 4);
+    assert_eq!(store.engine.tag_names(&Selector::all()).unwrap(), ["n"]);
+    assert_eq!(store.engine.sources(&Selector::all()).unwrap().len(), 3);
+    assert_eq!(store.engine.fields(&Selector::all()).unwrap().len(), 4);
 }
 
 #[test]

@@ -221,5 +221,5 @@ fn sources_are_forgotten_while_others_are_written_and_read() {
     let status = engine.status();
     assert!(status.sources_forgotten > 0, "{status:?}");
     let last = Selector::parse("pods{generation=\"g99\"}").unwrap();
-    assert_eq!(engine.sources(&last).len(), 100);
+    assert_eq!(engine.sources(&last).unwrap().len(), 100);
 }

@@ -349,9 +349,9 @@ pub(crate) fn check_catalog(
         )))
     };
     let mut listed = Vec::new();
-    for id in engine.sources(selector) {
+    for id in engine.sources(selector)? {
         match engine
-            .source_key(id)
+            .source_key(id)?
             .as_ref()
             .map(|key| (source_index.0.get(key), selector.holds(key)))
         {
@@ -360,7 +360,7 @@ pub(crate) fn check_catalog(
         }
     }
     let holds = |source: u32| selector.holds(&generator.sources[source as usize].key);
-    let fields = engine.fields(selector);
+    let fields = engine.fields(selector)?;
     for series in live.keys().filter(|series| holds(series.0)) {
         let key = &generator.sources[series.0 as usize].key;
         let name = Generator::field_name(series.1);
@@ -371,7 +371,7 @@ pub(crate) fn check_catalog(
             return wrong(format!("{name} is missing from the fields"));
         }
         if !engine
-            .measurements()
+            .measurements()?
             .iter()
             .any(|measurement| measurement == key.measurement())
         {
@@ -381,7 +381,7 @@ pub(crate) fn check_catalog(
             ));
         }
         if !engine
-            .tag_values(selector, "host", usize::MAX)
+            .tag_values(selector, "host", usize::MAX)?
             .iter()
             .any(|value| value == key.tag("host"))
         {
@@ -390,7 +390,7 @@ pub(crate) fn check_catalog(
                 key.tag("host")
             ));
         }
-        if !engine.tag_names(selector).iter().any(|tag| tag == "host") {
+        if !engine.tag_names(selector)?.iter().any(|tag| tag == "host") {
             return wrong("host is missing from the tags".to_string());
         }
     }

@@ -1,7 +1,8 @@
 //! Plan of a run: settings and kind of faults, drawn from the seed.
 
 use seiner_engine::{
-    Bundling, Class, Classes, Durability, Given, Keep, MergePolicy, Options, WhenFull, parse_levels,
+    Bundling, Class, Classes, Durability, Filing, Given, Keep, MergePolicy, Options, WhenFull,
+    parse_levels,
 };
 use seiner_platform::sim::Rng;
 use std::time::Duration;
@@ -74,6 +75,7 @@ impl RunPlan {
                 Bundling::Never,
             ]),
             small_blocks: rng.chance(1, 2),
+            filing: *rng.pick(&[Filing::Always, Filing::Oldest]),
             ..Options::default()
         };
         RunPlan {

@@ -196,8 +196,8 @@ fn has_new_journals(before: &[lease::Record], after: &[lease::Record]) -> bool {
 /// Returns the rows of a query in an engine.
 pub(super) fn rows_of(engine: &Engine, query: &Query, stamp: u64) -> Result<Vec<Unflushed>, Error> {
     let mut found = Vec::new();
-    for id in engine.sources(&query.selector) {
-        let Some(key) = engine.source_key(id) else {
+    for id in engine.sources(&query.selector)? {
+        let Some(key) = engine.source_key(id)? else {
             continue;
         };
         let rows = local_rows(engine, query, id, &Arc::new(key))?;

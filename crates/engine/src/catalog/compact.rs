@@ -4,12 +4,14 @@
 //! The new files are complete and durable before the first of them replaces an old one. If the power
 //! fails between the two replacements, the file with the higher generation is used.
 
-use super::frame::{get_name, get_reused, put_link};
+use super::frame::{Name, get_name, get_reused, put_link};
 use super::prune::Forgotten;
 use super::{COPY, Catalog, FRAME_HEADER_BYTES, FoundFrame, Frame, Header, NAME, put_frame};
 use crate::bytes::{Cursor, Short};
 use crate::error::{Error, io_error, sync_error};
 use crate::retention::records::Compaction;
+use roaring::RoaringBitmap;
+use seiner_model::SourceKey;
 use seiner_platform::{Disk, File};
 use std::collections::BTreeMap;
 use std::io;
@@ -95,6 +97,25 @@ impl Catalog {
         Ok(forgotten)
     }
 
+    /// Reads the present keys of some sources.
+    ///
+    /// # Errors
+    /// If a frame is damaged, or the disk fails.
+    pub fn each_key(
+        &self,
+        sources: &RoaringBitmap,
+        mut each: impl FnMut(u32, SourceKey),
+    ) -> Result<(), Error> {
+        let forgotten = self.forgotten()?;
+        let mut frames = 0..;
+        self.each_frame(|at, mut frame| {
+            let index = frames.next().unwrap_or(u32::MAX);
+            let read = forgotten.prune(index, &mut frame);
+            let read = read.and_then(|()| keys_of(&frame, sources, &mut each));
+            read.map_err(|Short| malformed_frame(at))
+        })
+    }
+
     /// Reads the frames one by one, with their offsets.
     fn each_frame(
         &self,
@@ -134,6 +155,36 @@ impl Catalog {
         let found = found.ok_or_else(|| damage("no frame begins here".to_string()))?;
         let end = found.end as u64;
         Ok((found.read(0).frame.map_err(damage)?, end))
+    }
+}
+
+/// Passes on the keys of some sources in a frame.
+fn keys_of(
+    frame: &Frame,
+    sources: &RoaringBitmap,
+    each: &mut impl FnMut(u32, SourceKey),
+) -> Result<(), Short> {
+    let (mut names, mut reused) = (Cursor(&frame.names), Cursor(&frame.reused));
+    for number in frame.first_source..frame.first_source + frame.sources {
+        match get_name(&mut names)? {
+            Name::Key(key) if sources.contains(number) => each(number, key),
+            _ => {}
+        }
+    }
+    while !reused.is_empty() {
+        let (number, _, key) = get_reused(&mut reused)?;
+        if sources.contains(number) {
+            each(number, key);
+        }
+    }
+    Ok(())
+}
+
+fn malformed_frame(offset: u64) -> Error {
+    Error::Damage {
+        file: NAME.to_string(),
+        offset,
+        what: "a frame is malformed".to_string(),
     }
 }
 
@@ -193,11 +244,7 @@ impl Rewriting {
 
     fn run(mut self, catalog: &Catalog, output: &mut Output<'_>) -> Result<(), Error> {
         catalog.each_frame(|at, frame| {
-            self.add(frame).map_err(|Short| Error::Damage {
-                file: NAME.to_string(),
-                offset: at,
-                what: "a frame is malformed".to_string(),
-            })?;
+            self.add(frame).map_err(|Short| malformed_frame(at))?;
             match self.frame.names.len() + self.frame.reused.len() >= FRAME {
                 true => self.write(output),
                 false => Ok(()),

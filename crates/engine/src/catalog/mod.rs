@@ -275,6 +275,11 @@ impl Catalog {
         self.header.generation > 0
     }
 
+    /// Returns the generation and the bytes of each file. Both together grow with each change.
+    pub fn moment(&self) -> (u32, u64) {
+        (self.header.generation, self.len)
+    }
+
     /// Returns the bytes of each file.
     pub fn len(&self) -> u64 {
         self.len

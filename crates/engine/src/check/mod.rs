@@ -8,6 +8,7 @@
 
 mod bundle;
 mod journal;
+mod names;
 mod segment;
 mod times;
 
@@ -124,7 +125,7 @@ pub fn check_within(
     let is_read = |file: &&FileView| match file.kind {
         FileKind::Segment => (scope.segments)(&file.file),
         FileKind::Journal => scope.records,
-        kind => kind == FileKind::Catalog,
+        kind => matches!(kind, FileKind::Catalog | FileKind::Names),
     };
     let total = files.iter().filter(is_read).map(|file| file.bytes).sum();
     let mut check = Check {
@@ -140,6 +141,10 @@ pub fn check_within(
         let segments = files.iter().filter(|file| file.kind == FileKind::Segment);
         for file in segments.filter(is_read) {
             segment::check(&mut check, file, catalog.store, &registry);
+        }
+        let names = files.iter().filter(|file| file.kind == FileKind::Names);
+        for file in names {
+            names::check(&mut check, file, catalog.store);
         }
         let dead = catalog.dead();
         let needs_clock = rules_of(dead.iter().map(Vec::as_slice)).hides_by_clock();
@@ -221,6 +226,7 @@ impl Check<'_> {
                 FileKind::Other => self.note(&file.file, "it is not a file of a store"),
                 FileKind::Catalog
                 | FileKind::Segment
+                | FileKind::Names
                 | FileKind::Journal
                 | FileKind::Spare
                 | FileKind::Clock

@@ -115,6 +115,9 @@ impl Page {
         for end in &mut self.ends[block..] {
             *end = *end - before + bytes.len() as u32;
         }
+        if self.is_full() && self.blocks.len() < self.blocks.capacity() / 4 * 3 {
+            self.blocks.shrink_to_fit();
+        }
     }
 
     fn memory(&self) -> usize {

@@ -97,6 +97,12 @@ impl Names {
         self.hashes.is_at(number, hash)
     }
 
+    /// Returns whether a source has a canonical name.
+    pub fn has_canonical(&self, source: u32) -> bool {
+        let canonical = &self.hashes.canonical;
+        (source as usize) < canonical.len() && *canonical.get(source as usize) != NameHash::NONE
+    }
+
     /// Returns the source with a name of this hash.
     #[inline]
     pub fn find(&self, hash: NameHash) -> Option<u32> {

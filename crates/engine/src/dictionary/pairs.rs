@@ -13,6 +13,9 @@ use std::hash::BuildHasher;
 /// it, an index into `many`.
 const MANY: u32 = 1 << 31;
 const NONE: u32 = u32::MAX;
+/// Bytes of a pair beside its value: its tag, the end of its value, its list, its number among those of the tag, and its
+/// entry in the table.
+const PAIR: usize = 24;
 
 /// Pairs of tags and values.
 #[derive(Default)]
@@ -28,6 +31,8 @@ pub struct Pairs {
     many: Pages<Sources>,
     /// Lists in `many` that no pair uses.
     free_lists: Vec<u32>,
+    /// Bytes of pairs without sources.
+    spare: usize,
     /// Approximate heap bytes of the lists in `many`.
     listed: usize,
     /// Bytes of the pair lists of the tags.
@@ -152,6 +157,7 @@ impl Pairs {
                 true => hash,
             });
         if free.is_some() {
+            self.spare -= PAIR + self.values.capacity(pair);
             self.values.replace(pair, value);
             return pair;
         }
@@ -218,9 +224,9 @@ impl Pairs {
         let hash = self.hasher.hash_one((tag, self.values.get(pair)));
         self.numbers.remove(hash, pair);
         self.values.replace(pair, &[]);
-        self.tags[tag as usize]
-            .free
-            .put(pair, self.values.capacity(pair));
+        let capacity = self.values.capacity(pair);
+        self.spare += PAIR + capacity;
+        self.tags[tag as usize].free.put(pair, capacity);
     }
 
     /// Returns tag and value of a pair as bytes of UTF-8 text.
@@ -318,6 +324,11 @@ impl Pairs {
     /// Returns whether few more values can be added.
     pub fn is_full(&self) -> bool {
         self.values.is_full()
+    }
+
+    /// Returns the bytes of pairs and lists without sources, which new values use first.
+    pub fn spare(&self) -> usize {
+        self.spare + self.free_lists.len() * size_of::<Sources>()
     }
 
     /// Returns the memory used, in bytes.

@@ -1,6 +1,8 @@
 //! Tests of the dictionary.
 
+use super::select::MANY_VALUES;
 use super::*;
+use seiner_model::{Condition, Matcher, Selector};
 
 fn dictionary() -> Dictionary {
     let (mut dictionary, mut names) = (Dictionary::default(), Names::new(1));

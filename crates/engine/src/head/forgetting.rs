@@ -53,6 +53,15 @@ impl Forgetting {
     pub fn take_recorded(&mut self) -> RoaringBitmap {
         std::mem::take(&mut self.recorded)
     }
+
+    /// Removes the sources from a set that are being forgotten, or whose names the catalog does not yet contain.
+    pub fn retain_catalogued(&self, sources: &mut RoaringBitmap) {
+        *sources -= &self.candidates;
+        *sources -= &self.recorded;
+        for source in self.reused.keys() {
+            sources.remove(*source);
+        }
+    }
 }
 
 impl Head {

@@ -11,11 +11,15 @@ use super::Head;
 use crate::buffer::line::GROUP;
 use crate::buffer::small::SMALL_ROWS;
 use crate::memory::{staged_enough, staging_limit};
+use crate::options::Filing;
 
 /// Maximum fraction of the memory for the registry: numerator and denominator. A batch of new
 /// sources may exceed it. For this, a 32nd is left of the nine sixteenths that the documentation
 /// states.
 const REGISTRY_SHARE: (usize, usize) = (17, 32);
+/// Fraction of the registry's limit for names and tags in memory. Those of more sources move to names files: a query
+/// takes longer, but more sources have space.
+const PAIRS_SHARE: usize = 5;
 /// Fraction of the memory that is kept free: for the journal's record, frames of the catalog,
 /// indexes in progress, and the overhead of the allocator.
 const SPARE_SHARE: usize = 8;
@@ -98,8 +102,33 @@ impl Head {
     /// Returns whether the registry has reached its share. Its tables grow by small steps, which
     /// belong to the spare share.
     fn takes_its_share(&self) -> bool {
+        self.registry_bytes() > self.registry_limit()
+    }
+
+    fn registry_limit(&self) -> usize {
         let (share, of) = REGISTRY_SHARE;
-        self.registry_bytes() > self.options.memory as usize / of * share
+        self.options.memory as usize / of * share
+    }
+
+    /// Returns whether sources have levels, or may get some.
+    pub fn has_rollup(&self) -> bool {
+        let classes = self.members.classes().list();
+        self.members.levels() > 0 || classes.iter().any(|class| !class.rollup.is_empty())
+    }
+
+    /// Returns whether names and tags should move from memory to files, because they take more than their part of the
+    /// registry. Levels are found by the names of their sources, so a store with levels keeps all names.
+    pub fn wants_filing(&self) -> bool {
+        if self.options.filing == Filing::Never || self.has_rollup() {
+            return false;
+        }
+        let dictionary = self.dictionary.read();
+        let dictionary = dictionary.expect("no panic while the dictionary is locked");
+        let limit = match self.options.filing {
+            Filing::Always => 0,
+            _ => self.registry_limit() / PAIRS_SHARE,
+        };
+        dictionary.pair_bytes() > limit
     }
 
     /// Returns whether no more sources can be registered.

@@ -2,12 +2,16 @@
 
 use super::Head;
 use crate::catalog::{Frame, put_key, put_layout, put_link, put_reused};
+use crate::dictionary::filed::Filed;
 use crate::dictionary::names::NameHash;
 use crate::dictionary::{Dictionary, put_canonical};
 use crate::error::Reason;
 use crate::memory;
 use crate::retention::Retention;
+use roaring::RoaringBitmap;
 use seiner_model::{FieldType, LevelId, Notation, SourceKey, Value};
+use seiner_names::NamesFile;
+use std::sync::Arc;
 
 /// Contents of a frame of the catalog, compared with all pending records at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +26,9 @@ pub enum Extent {
 
 /// Approximate bytes of names that are added to a catalog frame under one lock.
 const FRAME_PART: usize = 16 << 10;
+/// Fraction of the memory for pages of names files, and the maximum in bytes.
+const CACHE_SHARE: u64 = 32;
+const CACHE_BYTES: u64 = 32 << 20;
 /// Links of sources with new layouts that are added under one lock.
 const LINKS_A_PART: usize = 1024;
 
@@ -254,6 +261,50 @@ impl Head {
             true => Extent::Complete,
             false if frame.names.len() + frame.reused.len() >= limit => Extent::Full,
             false => Extent::Part,
+        }
+    }
+
+    /// Returns the number of sources in frames of the catalog.
+    pub fn catalogued_sources(&self) -> u32 {
+        self.catalogued.0
+    }
+
+    /// Returns those of the first `known` sources whose names are in memory and stay the same until the catalog is
+    /// written again.
+    pub fn unfiled(&self, known: u32) -> RoaringBitmap {
+        let mut sources = RoaringBitmap::new();
+        sources.insert_range(0..known);
+        sources -= self.members.absent();
+        self.forgetting.retain_catalogued(&mut sources);
+        let dictionary = self.dictionary.read();
+        let dictionary = dictionary.expect("no panic while the dictionary is locked");
+        sources -= dictionary.filed().sources();
+        sources
+    }
+
+    /// Sets the names files that a start found, before it adds names.
+    pub fn set_files(&mut self, files: Vec<Arc<NamesFile>>) {
+        let cache = (self.options.memory / CACHE_SHARE).min(CACHE_BYTES);
+        let mut dictionary = self.dictionary.write();
+        let dictionary = dictionary
+            .as_mut()
+            .expect("no panic while the dictionary is locked");
+        *dictionary.filed_mut() = Filed::new(files, cache as usize);
+    }
+
+    /// Removes the tags of the sources from a number on from memory that are in names files.
+    pub fn file_found(&mut self, first: u32) {
+        let mut dictionary = self.dictionary.write();
+        let dictionary = dictionary
+            .as_mut()
+            .expect("no panic while the dictionary is locked");
+        if dictionary.filed().files().is_empty() {
+            return;
+        }
+        let mut found = RoaringBitmap::new();
+        found.insert_range(first..self.buffers.sources() as u32);
+        for source in dictionary.filed().in_files(&found) {
+            dictionary.file(source);
         }
     }
 

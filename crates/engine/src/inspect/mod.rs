@@ -15,6 +15,7 @@ pub use segments::{
     BlockView, ColumnView, PageView, SegmentView, TrailerView, blocks, pages, segments,
 };
 
+use crate::dictionary::filed::is_names;
 use crate::error::{Error, io_error};
 use crate::journal::{DAMAGED, SPARE_PREFIX, files};
 use crate::ledger;
@@ -28,6 +29,8 @@ use seiner_platform::Disk;
 pub enum FileKind {
     /// Catalog of sources and layouts.
     Catalog,
+    /// Names file. The catalog contains its names, too.
+    Names,
     /// Sealed segment.
     Segment,
     /// Segment that was being written. The journal contains its rows.
@@ -57,6 +60,9 @@ impl FileKind {
         {
             return FileKind::Catalog;
         }
+        if is_names(name) {
+            return FileKind::Names;
+        }
         if let Some((_, state)) = volume::parse(name) {
             return match state {
                 SlotState::Open(_) => FileKind::OpenSegment,
@@ -69,7 +75,7 @@ impl FileKind {
         }
         if name
             .strip_suffix(DAMAGED)
-            .is_some_and(|name| files::number(name).is_some())
+            .is_some_and(|name| files::number(name).is_some() || is_names(name))
         {
             return FileKind::SetAside;
         }
@@ -99,6 +105,7 @@ impl FileKind {
     pub fn name(self) -> &'static str {
         match self {
             FileKind::Catalog => "catalog",
+            FileKind::Names => "names",
             FileKind::Segment => "segment",
             FileKind::OpenSegment => "open segment",
             FileKind::Journal => "journal",

@@ -6,6 +6,7 @@
 
 mod choice;
 pub(crate) mod expire;
+pub(crate) mod filing;
 pub(crate) mod forgetting;
 pub(crate) mod free;
 pub(crate) mod idle;
@@ -25,6 +26,7 @@ use self::writing::Writing;
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::expire::{bring_down_quotas, shed_ahead};
+use crate::jobs::filing::{file_names, mend};
 use crate::jobs::forgetting::forget;
 use crate::jobs::free::query_free_space;
 use crate::jobs::overwrites::find_overwritten;
@@ -200,7 +202,12 @@ pub(crate) fn make_space(core: &Core, writing: &mut Writing) -> Result<bool, Err
     if merging::resume(core, writing)? || merging::merge(core, writing, snapshot)? {
         return Ok(true);
     }
-    Ok(shed_ahead(core, writing)? || done || forget(core, writing)? || tidy(core, writing)?)
+    Ok(shed_ahead(core, writing)?
+        || done
+        || mend(core, writing)?
+        || forget(core, writing)?
+        || file_names(core, writing)?
+        || tidy(core, writing)?)
 }
 
 /// Takes steps until writers may continue. Merges can wait: in a nearly full store they never end.

@@ -46,6 +46,14 @@ impl World {
         World { core, disk, clock }
     }
 
+    /// Opens the store again, as it is on the disk.
+    pub fn reopen(self, options: Options) -> World {
+        let World { core, disk, clock } = self;
+        drop(core);
+        let core = open(disk.clone(), clock.clone(), options).unwrap();
+        World { core, disk, clock }
+    }
+
     /// Opens an empty store with one class.
     pub fn of_class(change: impl FnOnce(&mut Class)) -> World {
         let mut class = Class::forever();

@@ -1,6 +1,7 @@
 //! Memory of the jobs. The thread that holds its lock writes segments.
 
 use crate::health::Health;
+use crate::jobs::filing::memory::FilingMemory;
 use crate::jobs::forgetting::memory::ForgettingMemory;
 use crate::jobs::free::memory::SpaceMemory;
 use crate::jobs::idle::memory::IdleMemory;
@@ -19,6 +20,7 @@ pub(crate) struct Writing {
     pub idle: IdleMemory,
     pub space: SpaceMemory,
     pub merge: MergeMemory,
+    pub filing: FilingMemory,
     pub forgetting: ForgettingMemory,
     /// Roll-up pass that is under way, if any.
     pub rollup: Option<RollupPass>,
@@ -36,6 +38,7 @@ impl Writing {
             idle: IdleMemory::default(),
             space,
             merge,
+            filing: FilingMemory::default(),
             forgetting: ForgettingMemory::default(),
             rollup: None,
             overwritten: HashMap::default(),

@@ -13,7 +13,8 @@ use crate::query::damages::Damages;
 use crate::query::parts::ScanParts;
 use crate::query::rows::Rows;
 use crate::query::snapshot::BlockLocation;
-use crate::query::source::{Source, SourceView};
+use crate::query::source::Source;
+use crate::query::view::SourceView;
 use crate::query::windows::Windows;
 use crate::segment::Entry;
 use seiner_model::{Bitmap, Column, FieldType, Value};
@@ -37,12 +38,17 @@ pub struct LatestSamples<'a> {
 }
 
 impl<'a> LatestSamples<'a> {
-    pub(super) fn new(parts: ScanParts<'a>, threads: usize) -> LatestSamples<'a> {
+    /// Returns `error` first, if the sources could not be selected.
+    pub(super) fn new(
+        parts: ScanParts<'a>,
+        threads: usize,
+        error: Option<Error>,
+    ) -> LatestSamples<'a> {
         LatestSamples {
             parts,
             threads: threads.max(1),
             next: 0,
-            ready: VecDeque::new(),
+            ready: error.into_iter().map(Err).collect(),
         }
     }
 

@@ -46,6 +46,7 @@ pub(crate) mod snapshot;
 pub(crate) mod source;
 pub(crate) mod spans;
 pub(crate) mod sweep;
+pub(crate) mod view;
 mod windows;
 
 use self::aggregate::Aggregates;
@@ -73,9 +74,19 @@ pub(crate) fn scan<'a>(core: &'a Core, query: &Query) -> Scan<'a> {
 
 /// Returns the sources of a query for a number of threads. Each of them reads some sources, in a scan with an equal
 /// part of the memory of a scan.
-pub(crate) fn parts<'a>(core: &'a Core, query: &Query, threads: usize) -> ScanParts<'a> {
-    let reader = SourceReader::new(core, query);
-    ScanParts::new(reader, bounds(core, Some(1)), threads)
+///
+/// # Errors
+/// If a names file is damaged, or the disk fails.
+pub(crate) fn parts<'a>(
+    core: &'a Core,
+    query: &Query,
+    threads: usize,
+) -> Result<ScanParts<'a>, Error> {
+    let mut reader = SourceReader::new(core, query);
+    match reader.take_error() {
+        Some(error) => Err(error),
+        None => Ok(ScanParts::new(reader, bounds(core, Some(1)), threads)),
+    }
 }
 
 /// Returns the rows of some sources, in the given order, from blocks with numbers below `end`. The
@@ -125,14 +136,17 @@ pub(crate) fn aggregate<'a>(
 /// Returns the latest sample of each series of a query.
 pub(crate) fn latest<'a>(core: &'a Core, query: &Query) -> LatestSamples<'a> {
     let threads = bounds(core, None).threads;
-    LatestSamples::new(parts(core, query, threads), threads)
+    let mut reader = SourceReader::new(core, query);
+    let error = reader.take_error();
+    let parts = ScanParts::new(reader, bounds(core, Some(1)), threads);
+    LatestSamples::new(parts, threads, error)
 }
 
 /// Returns the first and last time of the samples that a query selects, for display. Only the first
 /// `most` sources of the query are examined, with any field, which bounds the cost. Damaged
 /// blocks are omitted.
 pub(crate) fn time_range(core: &Core, query: &Query, most: usize) -> Option<Interval> {
-    let ids = sources(core, &query.selector);
+    let ids = sources(core, &query.selector).ok()?;
     let ids = ids.into_iter().take(most).collect();
     let reader = SourceReader::of(core, ids, query.interval).with_fields(query.fields.clone());
     let summaries = Aggregates::new(reader, Step::Whole, bounds(core, None));
@@ -152,7 +166,7 @@ pub(crate) fn sources_within(
     if interval.is_empty() {
         return Ok(Vec::new());
     }
-    let mut reader = SourceReader::of(core, sources(core, selector), interval);
+    let mut reader = SourceReader::of(core, sources(core, selector)?, interval);
     let mut found = Vec::new();
     while let Some(source) = reader.next_source() {
         let source = source?;

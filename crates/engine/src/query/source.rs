@@ -1,28 +1,24 @@
-//! Sources of a query, one by one, and reading of their blocks.
+//! Sources of a query, one by one.
 //!
 //! An unreadable block or footer page is a separate error. All other data is returned.
 
 use crate::answer::Query;
-use crate::block::{self, Block};
-use crate::buffer::columns;
-use crate::buffer::line::OpenBlock;
-use crate::bundle::cache::BundleCache;
 use crate::core::Core;
 use crate::error::Error;
 use crate::maps::HashMap;
+use crate::names::{keys, known_key};
 use crate::query::blocks::Blocks;
 use crate::query::bounds;
 use crate::query::damages::Damages;
 use crate::query::memory::QueryShare;
 use crate::query::rows::Rows;
 use crate::query::snapshot::{BlockLocation, Known, Part, Present, Snapshot};
-use crate::report::{source_key, sources};
+use crate::query::view::SourceView;
+use crate::report::sources;
 use crate::retention::rollup::{field_of, step_start};
-use crate::retention::visibility::VisibilityFilter;
 use crate::segment::Entry;
 use crate::segment::sealed::LastPage;
-use seiner_bundle::{Layout as BundleLayout, SourceRows};
-use seiner_model::{Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey};
+use seiner_model::{Interval, SourceId, SourceKey};
 use seiner_store::IsOver;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,13 +29,13 @@ const SNAPSHOTS: usize = 32;
 const SNAPSHOT_BYTES: usize = 32 << 10;
 /// Maximum number of footer pages that a query keeps: some megabytes.
 const PAGES_KEPT: usize = 1024;
-/// Reason why every source of a query has a key.
-const REGISTERED: &str = "selected sources are registered";
 
 /// Reader of the sources of a query, in order.
 pub(crate) struct SourceReader<'a> {
     pub engine: &'a Core,
     sources: std::vec::IntoIter<SourceId>,
+    /// Error of selecting the sources.
+    failed: Option<Error>,
     /// Copies of the next sources, with their keys.
     ahead: VecDeque<(Snapshot, SourceKey)>,
     /// Layouts of the source that was copied last.
@@ -76,37 +72,18 @@ pub(crate) struct Source {
     pub damages: Damages,
 }
 
-/// Blocks of a source, or of a level, in an interval.
-pub(crate) struct SourceView {
-    pub source: SourceId,
-    pub key: Arc<SourceKey>,
-    /// Layouts of its blocks.
-    layouts: Arc<Known>,
-    /// True for each wanted column.
-    pub wanted: Arc<[bool]>,
-    pub interval: Interval,
-    /// Hidden parts of the source.
-    pub visibility: VisibilityFilter,
-    /// Blocks that overlap the interval, oldest first.
-    pub blocks: Blocks,
-    /// Blocks that are not yet encoded, oldest first. They are younger than all others.
-    open: Vec<OpenBlock>,
-    is_over: Option<IsOver>,
-    pub bundles: Arc<BundleCache>,
-    _share: QueryShare,
-}
-
 impl<'a> SourceReader<'a> {
     /// Creates a reader of the sources that a query selects.
     pub fn new(engine: &'a Core, query: &Query) -> SourceReader<'a> {
         // The share comes first: it keeps the numbers of the sources.
-        let reader = SourceReader::of(engine, Vec::new(), query.interval);
-        let sources = match query.interval.is_empty() {
-            true => Vec::new(),
-            false => sources(engine, &query.selector),
-        };
-        let sources = sources.into_iter();
-        SourceReader { sources, ..reader }.with_fields(query.fields.clone())
+        let mut reader = SourceReader::of(engine, Vec::new(), query.interval);
+        if !query.interval.is_empty() {
+            match sources(engine, &query.selector) {
+                Ok(sources) => reader.sources = sources.into_iter(),
+                Err(error) => reader.failed = Some(error),
+            }
+        }
+        reader.with_fields(query.fields.clone())
     }
 
     /// Creates a reader of some sources, with all fields.
@@ -127,6 +104,7 @@ impl<'a> SourceReader<'a> {
         SourceReader {
             engine,
             sources: sources.into_iter(),
+            failed: None,
             ahead: VecDeque::new(),
             known: None,
             columns: None,
@@ -173,24 +151,32 @@ impl<'a> SourceReader<'a> {
 
     /// Returns the next source, even if the query was abandoned.
     pub fn take_source(&mut self) -> Option<Result<Source, Error>> {
-        if self.ahead.is_empty() {
-            self.copy_ahead();
+        if let Some(error) = self.take_error() {
+            return Some(Err(error));
+        }
+        if self.ahead.is_empty()
+            && let Err(error) = self.copy_ahead()
+        {
+            self.stop();
+            return Some(Err(error));
         }
         self.sources.next();
         let (snapshot, key) = self.ahead.pop_front()?;
         Some(self.source(snapshot, key))
     }
 
+    /// Removes and returns the error of selecting the sources.
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.failed.take()
+    }
+
     /// Copies the next sources in one hold of the locks, and their keys in one hold of the dictionary.
-    fn copy_ahead(&mut self) {
+    fn copy_ahead(&mut self) -> Result<(), Error> {
         let snapshots = self.snapshots();
         let copied = snapshots.iter().map(|snapshot| snapshot.own.source);
-        let keys: Vec<SourceKey> = self.engine.dictionary(|dictionary| {
-            let mut names = dictionary.reader();
-            let keys = copied.map(|source| names.key(source).expect(REGISTERED));
-            keys.collect()
-        });
+        let keys = keys(self.engine, copied)?;
         self.ahead.extend(snapshots.into_iter().zip(keys));
+        Ok(())
     }
 
     fn snapshots(&mut self) -> Vec<Snapshot> {
@@ -320,7 +306,10 @@ impl<'a> SourceReader<'a> {
         let sweep = blocks.len() * size_of::<(i64, usize)>();
         let share = self.engine.queries.charge(blocks.memory() + sweep);
         let source = SourceId(part.source);
-        let key = key.unwrap_or_else(|| source_key(self.engine, source).expect(REGISTERED));
+        let key = match key {
+            Some(key) => key,
+            None => known_key(self.engine, part.source)?,
+        };
         Ok(SourceView {
             source,
             key: Arc::new(key),
@@ -381,220 +370,5 @@ impl Source {
         let levels = self.levels.iter().map(|(_, view)| view);
         let mut views = levels.chain([&self.own]);
         !self.damages.is_empty() || views.any(|view| view.may_have_rows(self.interval))
-    }
-}
-
-impl SourceView {
-    /// Returns whether blocks overlap an interval, or buffers have rows in it.
-    fn may_have_rows(&self, interval: Interval) -> bool {
-        if self
-            .blocks
-            .iter()
-            .any(|entry| interval.overlaps(&entry.span()))
-        {
-            return true;
-        }
-        let nothing = vec![false; self.wanted.len()];
-        let mut open = self.open_rows(&nothing).into_iter();
-        open.any(|rows| rows.times.iter().any(|time| interval.contains(*time)))
-    }
-
-    /// Returns the names of all columns.
-    pub fn names(&self) -> &[Arc<str>] {
-        self.layouts.present.names()
-    }
-
-    /// Returns the types of all columns.
-    pub fn types(&self) -> &[FieldType] {
-        self.layouts.present.types()
-    }
-
-    /// Returns the column of a field.
-    pub fn column_of(&self, field: &str) -> Option<usize> {
-        self.layouts.present.column(field.as_bytes(), 0)
-    }
-
-    /// Returns the wanted columns.
-    pub fn wanted_columns(&self) -> impl Iterator<Item = usize> + '_ {
-        let columns = self.wanted.iter().enumerate();
-        columns
-            .filter(|(_, wanted)| **wanted)
-            .map(|(column, _)| column)
-    }
-
-    /// Returns an error if the query was abandoned.
-    ///
-    /// # Errors
-    /// [`Error::Abandoned`].
-    pub fn check_abandoned(&self) -> Result<(), Error> {
-        match &self.is_over {
-            Some(is_over) if is_over() => Err(Error::Abandoned),
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns the rows of a block in the present layout, with the wanted columns.
-    ///
-    /// # Errors
-    /// Errors of the disk, and [`Error::Damage`].
-    pub fn read(&self, block: usize, wanted: &[bool]) -> Result<Rows, Error> {
-        let (entry, place) = self.blocks.at(block);
-        match entry.is_bundled() {
-            true => self.read_bundled(&entry, place, wanted),
-            false => self.decode(&entry, place, &place.read(&entry)?, wanted),
-        }
-    }
-
-    /// Returns the rows of a block in a bundle.
-    fn read_bundled(
-        &self,
-        entry: &Entry,
-        place: &BlockLocation,
-        wanted: &[bool],
-    ) -> Result<Rows, Error> {
-        let SourceRows { layout, rows, .. } = self.bundles.rows(entry, place)?;
-        let mut fields = vec![None; self.layouts.present.columns()];
-        for (column, field) in rows.fields.into_iter().enumerate() {
-            let found = self.bundled_column(&layout, column);
-            let found = found.map_err(|what| place.damage(entry, what))?;
-            if let Some(place_of) = found.filter(|place_of| wanted[*place_of]) {
-                fields[place_of] = Some(field);
-            }
-        }
-        let rows = Rows {
-            times: rows.times,
-            fields,
-        };
-        Ok(self.lift(entry.number, rows))
-    }
-
-    /// Returns the column of the present layout for a column of a bundle.
-    ///
-    /// # Errors
-    /// A description of the damage, if the types differ.
-    pub fn bundled_column(
-        &self,
-        layout: &BundleLayout,
-        column: usize,
-    ) -> Result<Option<usize>, String> {
-        let (name, field_type) = &layout.fields()[column];
-        let present = &self.layouts.present;
-        let found = present.column(name.as_bytes(), column);
-        match found.is_none_or(|found| present.types()[found] == *field_type) {
-            true => Ok(found),
-            false => Err(format!(
-                "its field {name:?} has the type {}",
-                field_type.name()
-            )),
-        }
-    }
-
-    /// Returns the rows of a block from its bytes.
-    ///
-    /// # Errors
-    /// [`Error::Damage`].
-    pub fn decode(
-        &self,
-        entry: &Entry,
-        place: &BlockLocation,
-        bytes: &[u8],
-        wanted: &[bool],
-    ) -> Result<Rows, Error> {
-        let damage = |what| place.damage(entry, what);
-        let block = Block::open(bytes).map_err(damage)?;
-        if (block.head.source, block.head.number) != (entry.source, entry.number) {
-            return Err(damage(format!(
-                "it is block {} of source {}",
-                block.head.number, block.head.source
-            )));
-        }
-        let (names, types) = self.layout_of(block.head.layout).map_err(damage)?;
-        let (times, fields) = block
-            .columns(types, |column| {
-                self.place_of(names, column, wanted).is_some()
-            })
-            .map_err(damage)?;
-        let rows = self.arrange(names, times, fields, wanted);
-        Ok(self.lift(entry.number, rows))
-    }
-
-    /// Returns the names and types of the columns of a layout.
-    ///
-    /// # Errors
-    /// A description of the damage, if the layout is unknown.
-    pub fn layout_of(&self, number: u32) -> Result<(&[Arc<str>], &[FieldType]), String> {
-        let known = self.layouts.get(number);
-        known.ok_or_else(|| "its layout is unknown".to_string())
-    }
-
-    /// Returns the rows of the blocks that are not yet encoded, oldest first, with the wanted
-    /// columns.
-    pub fn open_rows(&self, wanted: &[bool]) -> Vec<Rows> {
-        let decode = |open: &OpenBlock| {
-            let (names, types) = self
-                .layouts
-                .get(open.layout)
-                .expect("buffers have the layouts of their sources");
-            let rows = columns::decode(&open.bytes, open.rows, types)
-                .expect("this process encoded the buffer");
-            let Columns { times, fields } = block::sorted(rows);
-            let fields = fields.into_iter().map(Some).collect();
-            let rows = self.lift(open.number, self.arrange(names, times, fields, wanted));
-            rows.clip(self.interval)
-        };
-        self.open.iter().map(decode).collect()
-    }
-
-    /// Returns an upper estimate of the number of rows.
-    pub fn rows_at_most(&self) -> u64 {
-        let open: usize = self.open.iter().map(|open| open.rows).sum();
-        let blocks = self.blocks.iter().map(|entry| u64::from(entry.rows));
-        open as u64 + blocks.sum::<u64>()
-    }
-
-    /// Returns the encoded bytes of all blocks.
-    pub fn encoded_bytes(&self) -> u64 {
-        let blocks = self.blocks.iter().map(|entry| u64::from(entry.len));
-        let open: usize = self.open.iter().map(|open| open.bytes.len()).sum();
-        open as u64 + blocks.sum::<u64>()
-    }
-
-    /// Removes the rows of a block that were deleted. Rows that are too old are outside the
-    /// interval anyway.
-    fn lift(&self, number: u64, rows: Rows) -> Rows {
-        let hidden = |time: &i64| self.visibility.hides_row(number, *time);
-        let (Some(&first), Some(&last)) = (rows.times.first(), rows.times.last()) else {
-            return rows;
-        };
-        if !self.visibility.touches(number, &Interval::new(first, last)) {
-            return rows;
-        }
-        let kept: Vec<usize> = (0..rows.times.len())
-            .filter(|&row| !hidden(&rows.times[row]))
-            .collect();
-        rows.pick(&kept)
-    }
-
-    /// Returns the column of the present layout for a wanted column of another layout.
-    pub fn place_of(&self, names: &[Arc<str>], column: usize, wanted: &[bool]) -> Option<usize> {
-        let present = &self.layouts.present;
-        let place = present.column(names[column].as_bytes(), column);
-        place.filter(|&place| wanted[place])
-    }
-
-    fn arrange(
-        &self,
-        names: &[Arc<str>],
-        times: Vec<i64>,
-        columns: Vec<Option<FieldColumn>>,
-        wanted: &[bool],
-    ) -> Rows {
-        let mut fields = vec![None; self.types().len()];
-        for (column, field) in columns.into_iter().enumerate() {
-            if let Some(place) = self.place_of(names, column, wanted) {
-                fields[place] = field;
-            }
-        }
-        Rows { times, fields }
     }
 }

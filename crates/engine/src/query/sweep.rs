@@ -11,7 +11,7 @@ use crate::maps::HashMap;
 use crate::query::damages::Damages;
 use crate::query::parallel::Ordered;
 use crate::query::rows::{Rows, merge};
-use crate::query::source::SourceView;
+use crate::query::view::SourceView;
 use seiner_model::Interval;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -10,6 +10,7 @@
 //! Damaged files are set aside. Missing files that the ledger lists are reported. The rest of the
 //! store is put into service. Every loss is in the ledger before any file is removed.
 
+mod filed;
 pub(crate) mod losses;
 mod missing;
 mod names;
@@ -26,6 +27,7 @@ use crate::ledger::{self, Ledger};
 use crate::opened::{OpenedStore, Parts};
 use crate::options::{Durability, Options};
 use crate::persisted_clock::{self, PersistedClock};
+use crate::recover::filed::unfile_all;
 use crate::recover::losses::unknown_loss;
 use crate::recover::names::read_catalog;
 use crate::recover::replay::Replay;
@@ -101,6 +103,9 @@ pub(crate) fn open(
     });
     recovery.rows_lost = recovery.losses.iter().filter_map(|loss| loss.rows).sum();
     parts.log.set_sequence(sequence);
+    if parts.head.has_rollup() || parts.log.retention.reads_keys() {
+        unfile_all(&parts.head, &catalog)?;
+    }
     let keys = parts.head.dictionary().clone();
     let keys = keys
         .read()

@@ -4,10 +4,12 @@ use crate::bytes::{Cursor, Short};
 use crate::catalog::{
     self, Catalog, NamesAhead, Registers, check_known, decode_ahead, get_name, malformed, not_free,
 };
+use crate::dictionary::filed::disk_bytes;
 use crate::dictionary::layouts::Layouts;
 use crate::error::Error;
 use crate::head::{Head, NotAdded};
 use crate::opened::Parts;
+use crate::recover::filed::open_files;
 use crate::status::Recovery;
 use crate::volume::{SlotState, Volume};
 use roaring::RoaringBitmap;
@@ -34,10 +36,14 @@ pub(super) fn read_catalog(
                 what: "it is missing, and there are segments; put it back from a copy of the directory".to_string(),
             });
         }
+        parts.head.set_files(Vec::new());
         let store = foldhash::fast::FixedState::default().hash_one(clock.now());
         return Catalog::create(disk, store);
     };
     let open = Catalog::open(disk, &read)?;
+    let files = open_files(disk, &open, recovery)?;
+    parts.log.space.note_names(disk_bytes(&files, disk.unit()));
+    parts.head.set_files(files);
     for &(file, offset) in &read.damaged {
         let what = "damaged; mended from its other copy".to_string();
         recovery
@@ -91,9 +97,11 @@ impl Registers for Parts {
         count: u32,
         ahead: &NamesAhead,
     ) -> Result<(), String> {
+        let first = self.head.sources();
         let left = count - ahead.names().len() as u32;
         let added = self.head.add_read(ahead, names, get_name);
         let added = added.and_then(|()| self.head.add_names(names, left, get_name));
+        self.head.file_found(first);
         added.map_err(|error| match error {
             NotAdded::Malformed => malformed("names"),
             NotAdded::Twice(number) => twice(&self.head, number),

@@ -88,7 +88,12 @@ fn a_duplicate_name_in_the_catalog_shifts_no_source_numbers() {
     let clock = Arc::new(SimClock::new(0));
     let engine = Engine::open(Arc::new(disk), clock, Options::default()).unwrap();
     assert_eq!(engine.recovery().set_aside.len(), 1);
-    let name = |id| engine.source_key(seiner_model::SourceId(id)).unwrap();
+    let name = |id| {
+        engine
+            .source_key(seiner_model::SourceId(id))
+            .unwrap()
+            .unwrap()
+    };
     let names: Vec<String> = (0..5)
         .map(|id| name(id).measurement().to_string())
         .collect();
@@ -172,7 +177,7 @@ fn a_frame_with_used_numbers_moves_no_source() {
     let clock = Arc::new(SimClock::new(0));
     let engine = Engine::open(Arc::new(disk), clock, Options::default()).unwrap();
     assert_eq!(engine.recovery().set_aside.len(), 1);
-    let name = |id| engine.source_key(seiner_model::SourceId(id));
+    let name = |id| engine.source_key(seiner_model::SourceId(id)).unwrap();
     let names: Vec<_> = (0..3).map_while(name).collect();
     let names: Vec<_> = names.iter().map(SourceKey::measurement).collect();
     assert_eq!(names, ["a", "c"]);
@@ -209,6 +214,6 @@ fn names_before_a_malformed_one_are_kept() {
     assert_eq!(engine.recovery().set_aside.len(), 1);
     assert_eq!(seen.len(), 300, "a hundred are lost");
     for source in seen {
-        assert_eq!(engine.source_key(source.id), Some(source.key));
+        assert_eq!(engine.source_key(source.id).unwrap(), Some(source.key));
     }
 }

@@ -178,6 +178,11 @@ impl Retention {
             .is_some_and(|old| bytes(old) != new)
     }
 
+    /// Returns whether [`Retention::change_rules`] reads the keys of all sources.
+    pub fn reads_keys(&self) -> bool {
+        self.rules_change() || self.known_rules.is_none() && !self.known_floors.is_empty()
+    }
+
     /// Applies rules that may have changed since the store was last open. Data that is dead under
     /// the old rules stays dead: it is recorded in a form that no rule changes. All sources must be
     /// known, and the total number of rows of each source in blocks on disk.

@@ -3,6 +3,7 @@
 use crate::closing::flush;
 use crate::error::Error;
 use crate::maps::HashMap;
+use crate::names;
 use crate::opening::open_under;
 use crate::options::Options;
 use crate::retention::class::{Class, WhenFull};
@@ -56,7 +57,7 @@ pub(super) fn of(
                         head.rows_taken(entry.source),
                     )
                 };
-                let Some(key) = engine.dictionary(|dictionary| dictionary.key(entry.source)) else {
+                let Some(key) = names::key(&engine, entry.source)? else {
                     continue;
                 };
                 let to = *count

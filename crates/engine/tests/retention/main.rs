@@ -121,7 +121,7 @@ impl Store {
 
     /// Returns the query for all samples of a source.
     fn query(&self, source: SourceId) -> Query {
-        let key = self.engine.source_key(source).unwrap();
+        let key = self.engine.source_key(source).unwrap().unwrap();
         let selector = format!("{}{{n=\"{}\"}}", key.measurement(), key.tag("n"));
         Query {
             selector: Selector::parse(&selector).unwrap(),

@@ -119,9 +119,9 @@ fn samples_are_the_same_before_and_after_sealing_and_reopening() {
     let engine = open(dir.path());
     assert_eq!(engine.recovery().rows_replayed, 0, "{}", engine.recovery());
     assert_eq!(read(&engine, "cpu{host=b}"), expected);
-    assert_eq!(engine.sources(&Selector::all()).len(), 3);
+    assert_eq!(engine.sources(&Selector::all()).unwrap().len(), 3);
     assert_eq!(
-        engine.fields(&Selector::all()),
+        engine.fields(&Selector::all()).unwrap(),
         [("value".to_string(), FieldType::F64)]
     );
 }
@@ -145,7 +145,7 @@ fn a_dropped_engine_reopens_with_its_last_commit() {
     drop(engine);
     let engine = open(dir.path());
     assert_eq!(read(&engine, "m{s=\"1\"}"), expected);
-    assert_eq!(engine.sources(&Selector::all()).len(), 21);
+    assert_eq!(engine.sources(&Selector::all()).unwrap().len(), 21);
 }
 
 #[test]

@@ -14,6 +14,8 @@ pub(crate) struct ForgettingMemory {
     pub(super) search: Option<Search>,
     /// Sources whose numbers are not yet free, oldest first.
     pub(super) waiting: VecDeque<Waiting>,
+    /// Sources whose numbers could be free, but are in names files.
+    pub(super) held: RoaringBitmap,
     /// True if the sources that had no name at the start are among them.
     pub(super) knows_start: bool,
     /// Bytes of the catalog after it was compacted.

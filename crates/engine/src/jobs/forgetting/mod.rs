@@ -17,6 +17,7 @@ use crate::commit::write_journal;
 use crate::core::Core;
 use crate::error::Error;
 use crate::head::Head;
+use crate::jobs::filing::unfile;
 use crate::jobs::writing::Writing;
 use crate::retention::class::Keep;
 use roaring::RoaringBitmap;
@@ -100,9 +101,13 @@ fn free_numbers(core: &Core, memory: &mut ForgettingMemory) -> Result<bool, Erro
     let is_free = |waiting: &mut Waiting| {
         core.clock.monotonic() - waiting.since >= REST && waiting.queries.is_over()
     };
-    let Some(waiting) = memory.waiting.pop_front_if(is_free) else {
-        return Ok(false);
+    let Some(mut waiting) = memory.waiting.pop_front_if(is_free) else {
+        return Ok(release_from_files(core, memory));
     };
+    // A names file would give the source that gets the number another name at the next start.
+    let held = in_files(core, &waiting.sources);
+    waiting.sources -= &held;
+    memory.held |= held;
     // All rows of the sources are in records before the next.
     write_journal(core, false)?;
     let first_record = core.journal().sequence();
@@ -116,6 +121,29 @@ fn free_numbers(core: &Core, memory: &mut ForgettingMemory) -> Result<bool, Erro
         }
     }
     Ok(true)
+}
+
+/// Returns those of some numbers that are in names files.
+fn in_files(core: &Core, sources: &RoaringBitmap) -> RoaringBitmap {
+    core.dictionary(|dictionary| dictionary.filed().in_files(sources))
+}
+
+/// Lets the numbers wait that names files do not contain any more. Returns whether there were any.
+fn release_from_files(core: &Core, memory: &mut ForgettingMemory) -> bool {
+    if memory.held.is_empty() {
+        return false;
+    }
+    let held = in_files(core, &memory.held);
+    let sources = std::mem::replace(&mut memory.held, held) - &memory.held;
+    let were_any = !sources.is_empty();
+    if were_any {
+        memory.waiting.push_front(Waiting {
+            sources,
+            queries: core.queries.end_epoch(),
+            since: 0,
+        });
+    }
+    were_any
 }
 
 /// Returns whether a search should begin.
@@ -203,6 +231,16 @@ fn forget_candidates(core: &Core, memory: &mut ForgettingMemory) -> Result<(), E
         return Ok(());
     }
     let _span = tracing::trace_span!("forget").entered();
+    let candidates = core.head().candidates().clone();
+    // A name that is kept after all is written to the catalog again.
+    match unfile(core, &candidates) {
+        Err(Error::Damage { .. }) => {
+            // The names are read from the catalog before the next search.
+            core.head().abandon_round();
+            return Ok(());
+        }
+        result => result?,
+    }
     if let Err(error) = record_candidates(core) {
         core.head().abandon_round();
         return Err(error);
@@ -306,7 +344,7 @@ mod tests {
     }
 
     fn listed(world: &World) -> usize {
-        sources(&world.core, &Selector::all()).len()
+        sources(&world.core, &Selector::all()).unwrap().len()
     }
 
     fn hourly() -> World {

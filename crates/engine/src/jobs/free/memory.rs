@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Memory of the job.
 pub(crate) struct SpaceMemory {
-    pub(super) disk: Arc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     /// Time of the last query for free space, in monotonic ns of the clock. `None` if a query is
     /// due now.
     pub queried: Option<u64>,
@@ -15,6 +15,11 @@ pub(crate) struct SpaceMemory {
 }
 
 impl SpaceMemory {
+    /// Returns the disk of the store.
+    pub fn disk(&self) -> Arc<dyn Disk> {
+        self.disk.clone()
+    }
+
     /// Returns the memory of a store on a disk.
     pub fn new(disk: Arc<dyn Disk>) -> SpaceMemory {
         SpaceMemory {

@@ -7,6 +7,7 @@ use crate::error::{Error, io_error};
 use crate::jobs::writing::Writing;
 use crate::journal::DAMAGED;
 use crate::space::on_disk;
+use seiner_platform::Disk;
 use std::time::Duration;
 
 /// Interval between queries to the file system for its free bytes, and between attempts to free
@@ -15,8 +16,7 @@ pub(crate) const QUERY_EVERY: u64 = 1_000_000_000;
 
 /// Counts the bytes of files set aside. These files do not block the store, but count against the
 /// budget.
-pub(crate) fn count_set_aside(core: &Core) -> Result<(), Error> {
-    let disk = core.writing().space.disk.clone();
+pub(crate) fn count_set_aside(core: &Core, disk: &dyn Disk) -> Result<(), Error> {
     let listing = || "listing what was set aside".to_string();
     let mut aside = 0;
     for name in disk.list().map_err(io_error(listing))? {
@@ -43,7 +43,7 @@ pub(crate) fn query_free_space(core: &Core, writing: &mut Writing) -> Result<(),
         return Ok(());
     }
     writing.space.queried = Some(now);
-    let free = writing.space.disk.free().map_err(io_error(|| {
+    let free = writing.space.disk().free().map_err(io_error(|| {
         "querying the free bytes of the file system".to_string()
     }))?;
     let (head, mut log) = core.both();

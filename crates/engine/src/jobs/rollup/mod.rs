@@ -20,8 +20,8 @@ use crate::jobs::segments::write_checkpoints;
 use crate::jobs::writing::Writing;
 use crate::levels::rows::LevelField;
 use crate::levels::{column_of, level_fields, level_of_samples, sample_counts, spans_of, times_of};
+use crate::names::known_key;
 use crate::options::Durability;
-use crate::report::source_key;
 use crate::retention::Retention;
 use crate::retention::rollup::{FIELDS_A_PART, Figure, exact_column, exact_text, step_start};
 use seiner_model::{Cell, FieldType, Interval, LevelId, SourceId};
@@ -296,8 +296,7 @@ fn append_level(
         .iter()
         .map(|(&time, cells)| (time, cells.iter().map(cell).collect()))
         .collect();
-    let key = source_key(core, SourceId(base));
-    let key = key.expect("members are registered").level(id);
+    let key = known_key(core, base)?.level(id);
     let mut values = Vec::new();
     let mut source = None;
     for some in rows.chunks(ROWS_A_LOCK) {
