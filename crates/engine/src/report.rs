@@ -2,6 +2,7 @@
 
 use crate::core::{Core, ENTRIES_A_LOCK, ROWS_A_LOCK};
 use crate::error::Error;
+use crate::exchange::share_memory;
 use crate::jobs::merging::memory::DecisionRecord;
 use crate::names;
 use crate::options::Durability;
@@ -124,6 +125,8 @@ pub(crate) fn status(core: &Core) -> Status {
     let live_bytes = live_on_disk(core).iter().sum();
     let (mut head, log) = core.both();
     head.log_figures().query_memory = core.query_memory();
+    // Without writers, the head has the figures of the last batch.
+    share_memory(&mut head, &log);
     let load = head.load();
     let headroom = log.headroom(&load);
     let trouble = Trouble {
