@@ -82,7 +82,7 @@ fn head_without_wait(core: &Core) -> Result<Option<HeadGuard<'_>>, Error> {
     }
     let staged = head.staging.bytes() as u64;
     let (has_space, delay) = log.charge_writers(&head.load(), staged);
-    let is_behind = log.is_behind(head.is_journal_full());
+    let is_behind = log.is_behind(head.is_journal_full()) || head.is_filing_behind();
     drop(log);
     if is_behind || !has_space || delay >= LEAST_DELAY {
         return Ok(None);
@@ -94,11 +94,17 @@ fn head_without_wait(core: &Core) -> Result<Option<HeadGuard<'_>>, Error> {
 /// Waits while too much work is unfinished. The background threads do the work. They are woken
 /// before writers have to wait for them.
 fn make_way(core: &Core) -> Result<(), Error> {
-    let (staged, taken, journal_full) = {
+    let (staged, taken, journal_full, names_behind) = {
         let head = core.head();
-        (head.staged(), head.taken(), head.is_journal_full())
+        let names_behind = head.is_filing_behind();
+        (
+            head.staged(),
+            head.taken(),
+            head.is_journal_full(),
+            names_behind,
+        )
     };
-    let behind = core.log().is_behind(journal_full);
+    let behind = core.log().is_behind(journal_full) || names_behind;
     wait_if_full(core, Job::Journal, staged)?;
     wait_if_full(core, Job::Seal, taken)?;
     if behind {

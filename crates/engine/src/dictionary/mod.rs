@@ -376,12 +376,41 @@ impl Dictionary {
         found
     }
 
+    /// Returns the number of sources that are not filed.
+    pub fn unfiled(&self) -> u64 {
+        self.present() - self.filed.sources().len()
+    }
+
+    /// Returns the memory of pairs without sources, in bytes. New pairs use it.
+    pub fn spare(&self) -> usize {
+        self.pairs.spare()
+    }
+
+    /// Stores the pairs of all sources in memory anew, so that those without sources take no memory.
+    pub fn rebuild_pairs(&mut self) {
+        let old = std::mem::take(&mut self.pairs);
+        self.spelling = Spelling::default();
+        let unfiled = self.all() - self.filed.sources();
+        for source in unfiled {
+            let list = self.members.get(source).into_owned();
+            self.fresh.clear();
+            for pair in list {
+                let (tag, value) = old.bytes(pair);
+                self.fresh.push(self.pairs.intern(tag, value, None));
+            }
+            self.members.replace(source, &self.fresh);
+            for &pair in &self.fresh {
+                self.pairs.add_source(pair, source);
+            }
+        }
+    }
+
     /// Returns the memory of the names and tags that are not filed, in bytes.
     pub fn pair_bytes(&self) -> usize {
         let all = self.members.len().max(1) as u64;
         let unfiled = all - self.filed.sources().len();
         let lists = self.members.memory() as u64 * unfiled / all;
-        self.pairs.memory() - self.pairs.spare() + lists as usize
+        self.pairs.memory().saturating_sub(self.pairs.spare()) + lists as usize
     }
 
     /// Returns the memory used, in bytes.

@@ -13,9 +13,8 @@ use std::hash::BuildHasher;
 /// it, an index into `many`.
 const MANY: u32 = 1 << 31;
 const NONE: u32 = u32::MAX;
-/// Bytes of a pair beside its value: its tag, the end of its value, its list, its number among those of the tag, and its
-/// entry in the table.
-const PAIR: usize = 24;
+/// Least bytes of a pair beside its value: its tag, the end of its value, its list, its number among those of the tag.
+const PAIR: usize = 16;
 
 /// Pairs of tags and values.
 #[derive(Default)]

@@ -70,7 +70,7 @@ impl Dictionary {
         found
     }
 
-    fn all(&self) -> RoaringBitmap {
+    pub(super) fn all(&self) -> RoaringBitmap {
         let mut all = RoaringBitmap::new();
         all.insert_range(0..self.members.len() as u32);
         all

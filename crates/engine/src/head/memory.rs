@@ -20,6 +20,9 @@ const REGISTRY_SHARE: (usize, usize) = (17, 32);
 /// Fraction of the registry's limit for names and tags in memory. Those of more sources move to names files: a query
 /// takes longer, but more sources have space.
 const PAIRS_SHARE: usize = 5;
+/// Part of the registry's share that is left to the row of each filed source, in bytes. More sources have space when tags
+/// are on the disk, and each of them may have a row in memory.
+const ROW_OF_FILED: usize = 16;
 /// Fraction of the memory that is kept free: for the journal's record, frames of the catalog,
 /// indexes in progress, and the overhead of the allocator.
 const SPARE_SHARE: usize = 8;
@@ -102,7 +105,11 @@ impl Head {
     /// Returns whether the registry has reached its share. Its tables grow by small steps, which
     /// belong to the spare share.
     fn takes_its_share(&self) -> bool {
-        self.registry_bytes() > self.registry_limit()
+        let dictionary = self.dictionary.read();
+        let dictionary = dictionary.expect("no panic while the dictionary is locked");
+        let filed = dictionary.filed().sources().len() as usize;
+        drop(dictionary);
+        self.registry_bytes() + filed * ROW_OF_FILED > self.registry_limit()
     }
 
     fn registry_limit(&self) -> usize {
@@ -119,6 +126,21 @@ impl Head {
     /// Returns whether names and tags should move from memory to files, because they take more than their part of the
     /// registry. Levels are found by the names of their sources, so a store with levels keeps all names.
     pub fn wants_filing(&self) -> bool {
+        self.pairs_exceed(1)
+    }
+
+    /// Returns whether names and tags take so much more than their part that writers should wait until some are filed.
+    /// Otherwise, new sources that come faster than they are filed would be rejected.
+    pub fn is_filing_behind(&self) -> bool {
+        self.options.filing == Filing::Oldest && self.is_filing_possible && self.pairs_exceed(2)
+    }
+
+    /// Notes whether the last attempt to file names succeeded.
+    pub fn note_filing(&mut self, is_possible: bool) {
+        self.is_filing_possible = is_possible;
+    }
+
+    fn pairs_exceed(&self, parts: usize) -> bool {
         if self.options.filing == Filing::Never || self.has_rollup() {
             return false;
         }
@@ -126,7 +148,7 @@ impl Head {
         let dictionary = dictionary.expect("no panic while the dictionary is locked");
         let limit = match self.options.filing {
             Filing::Always => 0,
-            _ => self.registry_limit() / PAIRS_SHARE,
+            _ => self.registry_limit() / PAIRS_SHARE * parts,
         };
         dictionary.pair_bytes() > limit
     }

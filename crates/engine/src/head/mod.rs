@@ -70,6 +70,8 @@ pub struct Head {
     /// True if the registry has reached its share of the memory and accepts no more sources. As of
     /// the beginning of a batch.
     registry_full: bool,
+    /// True unless the last attempt to file names failed.
+    is_filing_possible: bool,
     /// Counters of accepted and rejected rows.
     pub counters: Accepted,
     /// Number of accepted rows and registrations: the position for durability.
@@ -135,6 +137,7 @@ impl Head {
             pins: Pins::default(),
             log_figures: LogFigures::default(),
             registry_full: false,
+            is_filing_possible: true,
             counters: Accepted::default(),
             position: 0,
             next_block: 1,

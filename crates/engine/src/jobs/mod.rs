@@ -192,7 +192,7 @@ pub(crate) fn is_behind(core: &Core) -> bool {
     if head.take_checkpoint_wanted() {
         log.set_checkpoint_due(true);
     }
-    log.is_behind(head.is_journal_full())
+    log.is_behind(head.is_journal_full()) || head.is_filing_behind()
 }
 
 /// Drops, merges and sheds as far as needed. Returns whether anything was done.

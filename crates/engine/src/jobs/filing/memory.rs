@@ -5,4 +5,6 @@
 pub(crate) struct FilingMemory {
     /// Number of the next names file. `None` before the first.
     pub next: Option<u64>,
+    /// True if the names and tags in memory exceeded their part, and not all of them were filed since.
+    pub is_under_way: bool,
 }

@@ -32,6 +32,10 @@ const MOST: u64 = 1 << 18;
 /// an eighth of these bytes or more.
 const WRITER_SHARE: u64 = 64;
 const WRITER_BYTES: (u64, u64) = (256 << 10, 32 << 20);
+/// Bytes of tags without sources from which on the others are stored anew, and the maximum number of sources in memory
+/// then. New sources wait meanwhile, about 0.5 µs for each of them.
+const LEAST_SPARE: usize = 256 << 10;
+const MOST_LEFT: u64 = 1 << 16;
 /// Number of files with few sources from which on they are merged.
 const MANY: usize = 4;
 
@@ -44,7 +48,36 @@ pub(super) fn file_names(core: &Core, writing: &mut Writing) -> Result<bool, Err
         return Ok(true);
     }
     let wants_filing = core.head().wants_filing();
-    Ok(wants_filing && file_some(core, writing)?)
+    if !wants_filing && !writing.filing.is_under_way {
+        return Ok(false);
+    }
+    // All sources in the catalog are filed one after the other: few are left then, and the memory of the others is free.
+    let filed = file_some(core, writing)?;
+    writing.filing.is_under_way = filed;
+    core.head().note_filing(filed);
+    if !filed {
+        rebuild_pairs(core);
+    }
+    Ok(filed)
+}
+
+/// Frees the memory of the tags that were filed, if few are left in memory.
+fn rebuild_pairs(core: &Core) {
+    let dictionary = core.head().dictionary().clone();
+    let is_worthwhile = {
+        let dictionary = dictionary
+            .read()
+            .expect("no panic while the dictionary is locked");
+        let spare = dictionary.spare();
+        spare > LEAST_SPARE && spare > dictionary.pair_bytes() && dictionary.unfiled() <= MOST_LEFT
+    };
+    if is_worthwhile {
+        dictionary
+            .write()
+            .expect("no panic while the dictionary is locked")
+            .rebuild_pairs();
+        core.request_trim();
+    }
 }
 
 /// Files the sources with the lowest numbers. Returns false if there are too few.

@@ -143,6 +143,8 @@ fn memory_for_tags_is_bounded() {
         most = most.max(pairs);
     }
     assert!(filed_sources(&world) >= 4 * u64::from(SOME));
+    let spare = world.core.dictionary(|dictionary| dictionary.spare());
+    assert!(spare < 256 << 10, "{spare}");
     let fifth = (options().memory as usize) * 17 / 32 / 5;
     assert!(most < fifth, "{most} of {fifth}");
     check(&world, 10 * SOME);
