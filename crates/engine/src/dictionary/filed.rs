@@ -83,14 +83,23 @@ impl Filed {
     ) -> Result<T, Error> {
         result.map_err(|error| {
             let error = read_error(error);
-            let mut damaged = self.damaged.lock();
-            if matches!(error, Error::Damage { .. })
-                && !damaged.iter().any(|other| Arc::ptr_eq(other, file))
-            {
-                damaged.push(file.clone());
+            if matches!(error, Error::Damage { .. }) {
+                self.note_damaged(file.name());
             }
             error
         })
+    }
+
+    /// Notes damage in the file with a name. Returns whether there is such a file.
+    pub fn note_damaged(&self, name: &str) -> bool {
+        let Some(file) = self.files.iter().find(|file| file.name() == name) else {
+            return false;
+        };
+        let mut damaged = self.damaged.lock();
+        if !damaged.iter().any(|other| Arc::ptr_eq(other, file)) {
+            damaged.push(file.clone());
+        }
+        true
     }
 
     /// Returns the files, oldest first.

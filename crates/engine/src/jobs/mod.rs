@@ -26,7 +26,7 @@ use self::writing::Writing;
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::expire::{bring_down_quotas, shed_ahead};
-use crate::jobs::filing::{file_names, mend};
+use crate::jobs::filing::file_names;
 use crate::jobs::forgetting::forget;
 use crate::jobs::free::query_free_space;
 use crate::jobs::overwrites::find_overwritten;
@@ -204,7 +204,6 @@ pub(crate) fn make_space(core: &Core, writing: &mut Writing) -> Result<bool, Err
     }
     Ok(shed_ahead(core, writing)?
         || done
-        || mend(core, writing)?
         || forget(core, writing)?
         || file_names(core, writing)?
         || tidy(core, writing)?)

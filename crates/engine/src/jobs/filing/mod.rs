@@ -17,11 +17,13 @@ use crate::jobs::free::count_set_aside;
 use crate::jobs::writing::Writing;
 use crate::journal::DAMAGED;
 use crate::options::Filing;
+use crate::space::on_disk;
 use roaring::RoaringBitmap;
 use seiner_model::SourceKey;
 use seiner_names::{NamesFile, Origin, Writer};
 use seiner_platform::{Disk, File};
 use std::hash::BuildHasher;
+use std::io;
 use std::sync::Arc;
 
 /// Sources whose names are copied, or removed from memory, under one lock.
@@ -44,7 +46,7 @@ pub(super) fn file_names(core: &Core, writing: &mut Writing) -> Result<bool, Err
     if core.health.writable().is_err() {
         return Ok(false);
     }
-    if merge_files(core, writing)? {
+    if mend_found(core, writing)? || merge_files(core, writing)? {
         return Ok(true);
     }
     let wants_filing = core.head().wants_filing();
@@ -112,7 +114,8 @@ fn file_some(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     if copied.is_empty() || writer.memory() < fewest || !has_space(core, writer.memory() as u64) {
         return Ok(false);
     }
-    let file = write(writing, |file| {
+    let most = writer.memory() as u64;
+    let file = write(core, writing, most, |file| {
         let context = || format!("writing {NEW}");
         writer.write(file).map_err(io_error(context))
     })?;
@@ -160,8 +163,28 @@ fn has_space(core: &Core, bytes: u64) -> bool {
     core.log().headroom(&load) >= bytes
 }
 
-/// Writes a names file under the next number. Durable on return.
+/// Writes a names file of up to `most` bytes under the next number. Durable on return. The bytes count against the
+/// budget from the beginning on, so writers do not use them.
 fn write(
+    core: &Core,
+    writing: &mut Writing,
+    most: u64,
+    put: impl FnOnce(&dyn File) -> Result<u64, Error>,
+) -> Result<NamesFile, Error> {
+    let before = disk_bytes(filed(core).files(), core.unit);
+    core.log()
+        .space
+        .note_names(before + on_disk(most, core.unit));
+    let result = write_file(writing, put);
+    if result.is_err() {
+        // A file that is left is removed by the next start, or overwritten.
+        let _ = writing.space.disk().remove(NEW);
+        core.log().space.note_names(before);
+    }
+    result
+}
+
+fn write_file(
     writing: &mut Writing,
     put: impl FnOnce(&dyn File) -> Result<u64, Error>,
 ) -> Result<NamesFile, Error> {
@@ -218,6 +241,12 @@ fn merge_files(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     if chosen.is_empty() {
         return Ok(false);
     }
+    let seed = filed.files()[chosen[0]].origin().seed;
+    // A store has files of different seeds if one that was removed comes back after a crash.
+    let chosen = chosen.into_iter();
+    let chosen: Vec<usize> = chosen
+        .filter(|&at| filed.files()[at].origin().seed == seed)
+        .collect();
     let old: Vec<Arc<NamesFile>> = chosen.iter().map(|&at| filed.files()[at].clone()).collect();
     let left: u64 = chosen.iter().map(|&at| counts[at].filed).sum();
     let new = match left {
@@ -228,11 +257,15 @@ fn merge_files(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
                 return Ok(false);
             };
             let files: Vec<&NamesFile> = old.iter().map(|file| &**file).collect();
-            let file = write(writing, |file| {
+            let origin = Origin { seed, ..origin };
+            let merged = write(core, writing, bytes, |file| {
                 seiner_names::merge(origin, &files, filed.sources(), filed.cache(), file)
                     .map_err(read_error)
-            })?;
-            Some(Arc::new(file))
+            });
+            match merged {
+                Err(Error::Damage { file, .. }) if filed.note_damaged(&file) => return Ok(true),
+                merged => Some(Arc::new(merged?)),
+            }
         }
     };
     // A number may be used again as soon as no file in the list has it, so files leave the list when they have left the
@@ -245,8 +278,13 @@ fn merge_files(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
 
 fn remove(disk: &dyn Disk, files: &[Arc<NamesFile>]) -> Result<(), Error> {
     for file in files {
-        let context = || format!("removing {}", file.name());
-        disk.remove(file.name()).map_err(io_error(context))?;
+        match disk.remove(file.name()) {
+            // An earlier attempt may have removed some of the files.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(io_error(|| format!("removing {}", file.name()))(error));
+            }
+            _ => {}
+        }
     }
     let context = || "removing names files".to_string();
     disk.sync_names().map_err(sync_error(context))
@@ -314,6 +352,17 @@ pub(crate) fn unfile(core: &Core, sources: &RoaringBitmap) -> Result<(), Error> 
         put_back(core, &keys.collect::<Result<Vec<_>, Error>>()?);
     }
     Ok(())
+}
+
+/// Does the same as [`mend`], as a job: if the catalog is damaged, too, the store goes on without these names.
+fn mend_found(core: &Core, writing: &Writing) -> Result<bool, Error> {
+    match mend(core, writing) {
+        Err(error @ Error::Damage { .. }) => {
+            tracing::error!("a damaged names file cannot be replaced: {error}");
+            Ok(false)
+        }
+        result => result,
+    }
 }
 
 /// Sets files aside in which a reader found damage, and puts their names into memory again: the catalog contains them.

@@ -211,6 +211,29 @@ fn a_damaged_file_is_replaced_by_the_catalog() {
     check(&world, SOME);
 }
 
+/// Regression: damage that a merge of names files found poisoned the store.
+#[test]
+fn damage_that_a_merge_finds_is_mended() {
+    let world = World::new(options());
+    for part in 0..MANY as u32 {
+        write(&world, part * SOME..(part + 1) * SOME, 0);
+        assert!(file_some(&world.core, &mut world.writing()).unwrap());
+    }
+    let name = files(&world).remove(1);
+    let file = world.disk.open(&name).unwrap();
+    let mut byte = [0];
+    file.read_at(100, &mut byte).unwrap();
+    file.write_at(100, &[!byte[0]]).unwrap();
+    let before = world.core.log().space.names();
+    assert!(merge_files(&world.core, &mut world.writing()).unwrap());
+    assert_eq!(world.core.log().space.names(), before);
+    assert_eq!(files(&world).len(), MANY);
+    while crate::jobs::step(&world.core).unwrap() {}
+    assert!(world.disk.open(&format!("{name}.damaged")).is_ok());
+    check(&world, MANY as u32 * SOME);
+    world.core.health.writable().unwrap();
+}
+
 #[test]
 fn a_file_that_cannot_be_opened_is_set_aside() {
     let world = World::new(options());
