@@ -15,11 +15,12 @@ const LIST: usize = 4096;
 pub struct Sources {
     /// Sources that are not in the run. `None` if there are none: most pairs have one run.
     closed: Option<Box<RoaringBitmap>>,
-    /// First of the sources that were added last, without gaps, in one container of the bitmap.
+    /// First of the sources that were added last, without gaps, in one container of the bitmap. If the run is empty, the
+    /// source that was removed last.
     first: u32,
     /// Number of these sources. Another run begins when it is full.
     run: u16,
-    /// Number of the closed sources in the container of the run, if the run is not empty.
+    /// Number of the closed sources in the container of `first`.
     beside: u16,
 }
 
@@ -96,16 +97,21 @@ impl Sources {
     /// shrinks.
     pub fn remove(&mut self, source: u32) -> (usize, usize) {
         let mut grown = 0;
-        // The next run counts the sources beside it anew.
-        if self.run().contains(&source) || self.first >> 16 == source >> 16 {
+        let is_beside = self.first >> 16 == source >> 16;
+        // Counting the sources of a container takes longer than removing one.
+        let noted = (self.run == 0 && is_beside).then_some(u64::from(self.beside));
+        if self.run > 0 && is_beside {
             grown = self.close_run();
             self.run = 0;
         }
-        let before = self.numbers_beside(source);
+        let before = noted.unwrap_or_else(|| self.numbers_beside(source));
         let Some(closed) = &mut self.closed else {
             return (grown, 0);
         };
         let removed = u64::from(closed.remove(source));
+        if self.run == 0 {
+            (self.first, self.beside) = (source, (before - removed) as u16);
+        }
         let mut freed = container_bytes(before) - container_bytes(before - removed);
         if closed.is_empty() {
             self.closed = None;

@@ -260,7 +260,7 @@ fn merge_files(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
             let origin = Origin { seed, ..origin };
             let merged = write(core, writing, bytes, |file| {
                 seiner_names::merge(origin, &files, filed.sources(), filed.cache(), file)
-                    .map_err(read_error)
+                    .map_err(merge_error)
             });
             match merged {
                 Err(Error::Damage { file, .. }) if filed.note_damaged(&file) => return Ok(true),
@@ -274,6 +274,17 @@ fn merge_files(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     remove(&*writing.space.disk(), &old)?;
     replace_files(core, &old, None);
     Ok(true)
+}
+
+/// Converts the error of a merge. The disk may have failed to read a file or to write the new one.
+fn merge_error(error: seiner_names::Error) -> Error {
+    match error {
+        seiner_names::Error::Io { source, .. } => Error::Io {
+            context: "merging names files".to_string(),
+            error: source,
+        },
+        error => read_error(error),
+    }
 }
 
 fn remove(disk: &dyn Disk, files: &[Arc<NamesFile>]) -> Result<(), Error> {
