@@ -33,6 +33,8 @@ pub struct CrowdSettings {
 struct Cell {
     name: &'static str,
     sources: u32,
+    /// True if each source has a tag value of its own.
+    own_tag: bool,
     /// Memory of the store in bytes.
     memory: u64,
     /// Rows of each source.
@@ -46,10 +48,11 @@ struct Cell {
 }
 
 /// The last cell runs by hand only.
-const CELLS: [Cell; 3] = [
+const CELLS: [Cell; 4] = [
     Cell {
         name: "two-million",
         sources: 2_000_000,
+        own_tag: false,
         memory: 256 << 20,
         rows: 12,
         rss: 320.0 * MIB,
@@ -57,8 +60,19 @@ const CELLS: [Cell; 3] = [
         speed: 4.0,
     },
     Cell {
+        name: "own-tags",
+        sources: 2_200_000,
+        own_tag: true,
+        memory: 256 << 20,
+        rows: 6,
+        rss: 320.0 * MIB,
+        per_sample: 1.2,
+        speed: 2.0,
+    },
+    Cell {
         name: "ten-million",
         sources: 10_000_000,
+        own_tag: false,
         memory: 1 << 30,
         rows: 6,
         rss: 1.1 * 1024.0 * MIB,
@@ -68,6 +82,7 @@ const CELLS: [Cell; 3] = [
     Cell {
         name: "fifty-million",
         sources: 50_000_000,
+        own_tag: false,
         memory: 4 << 30,
         rows: 3,
         rss: 1.1 * 4096.0 * MIB,
@@ -82,7 +97,7 @@ const BATCH: u32 = 1_000;
 
 const PURPOSE: &str = "The engine in processes of its own, default settings but for the memory. The load: one field, \
     f64 gauges with one decimal around a level of their own, a row of every source per tick of 10 s, in batches of \
-    1,000, each waiting for the last. Before, the sources are registered in batches of 1,000; the processor time of \
+    1,000, each waiting for the last. In the cell own-tags, each source also has a tag value that no other has. Before, the sources are registered in batches of 1,000; the processor time of \
     creating their keys is measured alone and does not count. The process ends without closing the store; the next one \
     starts, selects the ten sources of a tag value, and flushes. Resident memory is that of the whole process.";
 
@@ -113,6 +128,8 @@ struct Restarted {
     flush_s: f64,
     peak_rss_bytes: u64,
     segment_bytes: u64,
+    /// Bytes of names files.
+    names_bytes: u64,
     directory_bytes: u64,
 }
 
@@ -174,7 +191,7 @@ fn load(cell: &Cell, scale: f64, directory: &Path) -> Result<Loaded> {
     let sources = (f64::from(cell.sources) * scale) as u32 / BATCH * BATCH;
     let before = Usage::own()?.cpu_s;
     for first in (0..sources).step_by(BATCH as usize) {
-        std::hint::black_box(keys(first)?);
+        std::hint::black_box(keys(cell, first)?);
     }
     let generated_cpu_s = Usage::own()?.cpu_s - before;
     let engine = open(cell, directory)?;
@@ -182,7 +199,7 @@ fn load(cell: &Cell, scale: f64, directory: &Path) -> Result<Loaded> {
     let mut rejected = 0;
     let mut registrations = Vec::new();
     for first in (0..sources).step_by(BATCH as usize) {
-        let keys = keys(first)?;
+        let keys = keys(cell, first)?;
         let start = Instant::now();
         let found = engine.register_all(&keys.iter().collect::<Vec<_>>())?;
         registrations.push(start.elapsed().as_secs_f32() * 1e3);
@@ -225,12 +242,23 @@ fn load(cell: &Cell, scale: f64, directory: &Path) -> Result<Loaded> {
 }
 
 /// Returns the keys of a batch of sources.
-fn keys(first: u32) -> Result<Vec<SourceKey>> {
+fn keys(cell: &Cell, first: u32) -> Result<Vec<SourceKey>> {
     let keys = (first..first + BATCH).map(|source| {
         let (host, sensor) = (source / SENSORS_PER_HOST, source % SENSORS_PER_HOST);
-        Ok(SourceKey::new("gauge", tags(host, sensor))?)
+        let own = format!("{:016x}", mixed(source));
+        let own = cell.own_tag.then_some(("serial", own));
+        Ok(SourceKey::new(
+            "gauge",
+            tags(host, sensor).into_iter().chain(own),
+        )?)
     });
     keys.collect()
+}
+
+/// Returns a number that no other source has, and that does not compress.
+fn mixed(source: u32) -> u64 {
+    let mixed = (u64::from(source) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
 
 /// Returns the value of a gauge: a level of its own, and noise.
@@ -265,6 +293,7 @@ fn restart(cell: &Cell, scale: f64, directory: &Path) -> Result<Restarted> {
         flush_s: start.elapsed().as_secs_f64(),
         peak_rss_bytes: Usage::own()?.peak_rss,
         segment_bytes: bytes_of(directory, "segment-")?,
+        names_bytes: bytes_of(directory, "names-")?,
         directory_bytes: bytes_of(directory, "")?,
     })
 }
@@ -303,6 +332,7 @@ fn table(measured: &[Measured<'_>]) -> Table {
         "largest RSS, start and flush, MiB",
         "bytes a sample",
         "with names",
+        "names files, bytes a source",
         "start, s",
         "selector, first, ms",
         "again, ms",
@@ -327,6 +357,9 @@ fn table(measured: &[Measured<'_>]) -> Table {
             cell(Some(restarted.peak_rss_bytes as f64 / MIB)),
             format!("{:.3}", restarted.segment_bytes as f64 / samples),
             format!("{:.3}", restarted.directory_bytes as f64 / samples),
+            cell(Some(
+                restarted.names_bytes as f64 / f64::from(loaded.sources),
+            )),
             cell(Some(restarted.start_s)),
             cell(Some(restarted.select_first_ms)),
             cell(Some(restarted.select_again_ms)),
@@ -374,6 +407,15 @@ fn checks((cell, loaded, restarted): &Measured<'_>) -> Vec<Check> {
             "M samples per CPU-second",
         ),
     ];
+    if cell.own_tag {
+        checks.extend([of(
+            "selector with ten matches, first",
+            restarted.select_first_ms,
+            AtMost,
+            10.0,
+            "ms",
+        )]);
+    }
     if cell.name == "ten-million" {
         let registered = f64::from(loaded.sources) / loaded.register_cpu_s / 1e6;
         checks.extend([
