@@ -6,6 +6,7 @@
 use crate::catalog;
 use crate::check::{CheckReport, Damage, check};
 use crate::core::Core;
+use crate::dictionary::filed as names;
 use crate::error::{Error, io_error};
 use crate::inspect::FileKind;
 use crate::ledger;
@@ -29,9 +30,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 fn habit(name: &str) -> Habit {
     match FileKind::of(name) {
         FileKind::Journal => Habit::Recycled,
-        // Names are read from the catalog: a writer replaces names files.
-        FileKind::Spare | FileKind::Names => Habit::Ignored,
-        _ if [rules::NEW, ledger::NEXT].contains(&name) => Habit::Ignored,
+        FileKind::Spare => Habit::Ignored,
+        _ if [rules::NEW, ledger::NEXT, names::NEW].contains(&name) => Habit::Ignored,
         _ => Habit::Kept,
     }
 }
