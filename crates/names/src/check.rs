@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::hashes::{hash_name, stored_bits};
 use crate::name::parse_name;
 use crate::parts::Parts;
-use crate::stream::{HashStream, NameStream, TermStream};
+use crate::stream::{HashStream, NameStream, Stream, TermStream};
 use foldhash::fast::FixedState;
 use roaring::RoaringBitmap;
 use std::hash::{BuildHasher, Hash};

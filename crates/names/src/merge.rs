@@ -6,7 +6,7 @@ use crate::file::{Cache, NamesFile};
 use crate::layout::Origin;
 use crate::output::Output;
 use crate::parts::Parts;
-use crate::stream::{HashStream, NameStream, TermStream};
+use crate::stream::{HashStream, NameStream, Stream, TermStream};
 use crate::terms::NUMBERS;
 use roaring::RoaringBitmap;
 use seiner_platform::File;
@@ -77,9 +77,23 @@ fn merge_names(
     cache: &PageCache,
     output: &mut Output<'_>,
 ) -> Result<(), Error> {
-    let next = |stream: &mut NameStream<'_>, keep: &RoaringBitmap| {
+    merge_kept(
+        inputs,
+        |file| NameStream::new(file, Some(cache)),
+        |stream| output.name(stream.cursor.number, &stream.cursor.name),
+    )?;
+    output.end_names().map_err(written)
+}
+
+/// Passes the kept entries of all files to `write`, in their order.
+fn merge_kept<'f, S: Stream>(
+    inputs: &[Input<'f>],
+    new: impl Fn(&'f Parts) -> S,
+    mut write: impl FnMut(&S) -> io::Result<()>,
+) -> Result<(), Error> {
+    let next = |stream: &mut S, keep: &RoaringBitmap| {
         while stream.next()? {
-            if keep.contains(stream.cursor.number) {
+            if keep.contains(stream.place().1) {
                 return Ok(true);
             }
         }
@@ -87,20 +101,19 @@ fn merge_names(
     };
     let mut streams = Vec::new();
     for input in inputs {
-        let mut stream = NameStream::new(input.file, Some(cache));
+        let mut stream = new(input.file);
         if next(&mut stream, &input.keep)? {
             streams.push((stream, &input.keep));
         }
     }
-    while let Some(least) = index_of_least(&streams, |(stream, _)| stream.cursor.number) {
+    while let Some(least) = index_of_least(&streams, |(stream, _)| stream.place()) {
         let (stream, keep) = &mut streams[least];
-        let cursor = &stream.cursor;
-        output.name(cursor.number, &cursor.name).map_err(written)?;
+        write(stream).map_err(written)?;
         if !next(stream, keep)? {
             streams.remove(least);
         }
     }
-    output.end_names().map_err(written)
+    Ok(())
 }
 
 /// Returns the index of the stream with the least key; `None` if there is none.
@@ -188,28 +201,12 @@ fn merge_hashes(
     cache: &PageCache,
     output: &mut Output<'_>,
 ) -> Result<(), Error> {
-    let next = |stream: &mut HashStream<'_>, keep: &RoaringBitmap| {
-        while stream.next()? {
-            if keep.contains(stream.entry.1) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    };
-    let mut streams = Vec::new();
-    for input in inputs {
-        let mut stream = HashStream::new(input.file, Some(cache));
-        if next(&mut stream, &input.keep)? {
-            streams.push((stream, &input.keep));
-        }
-    }
-    while let Some(least) = index_of_least(&streams, |(stream, _)| stream.entry) {
-        let (stream, keep) = &mut streams[least];
-        let (hash, number) = stream.entry;
-        output.hash(hash, number).map_err(written)?;
-        if !next(stream, keep)? {
-            streams.remove(least);
-        }
-    }
-    Ok(())
+    merge_kept(
+        inputs,
+        |file| HashStream::new(file, Some(cache)),
+        |stream| {
+            let (hash, number) = stream.entry;
+            output.hash(hash, number)
+        },
+    )
 }

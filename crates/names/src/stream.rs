@@ -1,5 +1,6 @@
 //! Reading of all entries of a part of a file, page by page, with checks of their order.
 
+use crate::bytes::Malformed;
 use crate::cache::{Page, PageCache};
 use crate::directory::Part;
 use crate::error::Error;
@@ -19,6 +20,8 @@ struct Pages<'f, K> {
     part: &'f Part<K>,
     index: usize,
     page: Option<Page>,
+    /// True before the first entry of a page.
+    is_first: bool,
 }
 
 impl<'f, K> Pages<'f, K> {
@@ -29,6 +32,7 @@ impl<'f, K> Pages<'f, K> {
             part,
             index: 0,
             page: None,
+            is_first: true,
         }
     }
 
@@ -55,6 +59,24 @@ impl<'f, K> Pages<'f, K> {
     fn advance(&mut self) {
         self.index += 1;
         self.page = None;
+        self.is_first = true;
+    }
+
+    /// Moves a cursor to the next entry, on this page or a later one, and returns the page; `None` at the end.
+    fn next_entry<C: Default>(
+        &mut self,
+        cursor: &mut C,
+        next: impl Fn(&mut C, &Entries<'_>) -> Result<bool, Malformed>,
+    ) -> Result<Option<&'f PageRef>, Error> {
+        while let Some((at, page)) = self.current()? {
+            let found = Entries::of(&page).and_then(|entries| next(cursor, &entries));
+            if found.map_err(|error| self.file.malformed(at, error))? {
+                return Ok(Some(at));
+            }
+            self.advance();
+            *cursor = C::default();
+        }
+        Ok(None)
     }
 
     /// Returns the error of an entry that is not greater than the entry before, or less than the entry in the
@@ -65,10 +87,18 @@ impl<'f, K> Pages<'f, K> {
     }
 }
 
+/// Entries of a file in an order, each with the number of a source.
+pub trait Stream {
+    /// Moves to the next entry. Returns false at the end.
+    fn next(&mut self) -> Result<bool, Error>;
+
+    /// Returns the place of the latest entry in the order, which ends with the number of its source.
+    fn place(&self) -> (u64, u32);
+}
+
 /// All sources of a file, by number.
 pub struct NameStream<'f> {
     pages: Pages<'f, u32>,
-    is_first: bool,
     last: Option<u32>,
     /// Latest source.
     pub cursor: NamesCursor,
@@ -78,42 +108,36 @@ impl<'f> NameStream<'f> {
     pub fn new(file: &'f Parts, cache: Option<&'f PageCache>) -> NameStream<'f> {
         NameStream {
             pages: Pages::new(file, cache, &file.directory.names),
-            is_first: true,
             last: None,
             cursor: NamesCursor::default(),
         }
     }
+}
 
-    /// Moves to the next source. Returns false at the end.
-    pub fn next(&mut self) -> Result<bool, Error> {
-        while let Some((at, page)) = self.pages.current()? {
-            let cursor = &mut self.cursor;
-            let found = Entries::of(&page).and_then(|entries| cursor.next(&entries));
-            let file = self.pages.file;
-            if !found.map_err(|error| file.malformed(at, error))? {
-                self.pages.advance();
-                self.cursor = NamesCursor::default();
-                self.is_first = true;
-                continue;
-            }
-            let number = self.cursor.number;
-            let first = self.pages.part.firsts[self.pages.index];
-            let is_ordered = self.last.is_none_or(|last| last < number);
-            if !is_ordered || self.is_first && number != first {
-                return Err(self.pages.disorder(at));
-            }
-            self.last = Some(number);
-            self.is_first = false;
-            return Ok(true);
+impl Stream for NameStream<'_> {
+    fn next(&mut self) -> Result<bool, Error> {
+        let Some(at) = self.pages.next_entry(&mut self.cursor, NamesCursor::next)? else {
+            return Ok(false);
+        };
+        let number = self.cursor.number;
+        let first = self.pages.part.firsts[self.pages.index];
+        let is_ordered = self.last.is_none_or(|last| last < number);
+        if !is_ordered || self.pages.is_first && number != first {
+            return Err(self.pages.disorder(at));
         }
-        Ok(false)
+        self.last = Some(number);
+        self.pages.is_first = false;
+        Ok(true)
+    }
+
+    fn place(&self) -> (u64, u32) {
+        (0, self.cursor.number)
     }
 }
 
 /// All terms of a file, by tag and value.
 pub struct TermStream<'f> {
     pages: Pages<'f, TermStart>,
-    is_first: bool,
     last: Option<(u32, Vec<u8>)>,
     /// Latest term.
     pub cursor: TermsCursor,
@@ -123,7 +147,6 @@ impl<'f> TermStream<'f> {
     pub fn new(file: &'f Parts, cache: Option<&'f PageCache>) -> TermStream<'f> {
         TermStream {
             pages: Pages::new(file, cache, &file.directory.terms),
-            is_first: true,
             last: None,
             cursor: TermsCursor::default(),
         }
@@ -131,26 +154,17 @@ impl<'f> TermStream<'f> {
 
     /// Moves to the next term. Returns false at the end.
     pub fn next(&mut self) -> Result<bool, Error> {
-        while let Some((at, page)) = self.pages.current()? {
-            let cursor = &mut self.cursor;
-            let found = Entries::of(&page).and_then(|entries| cursor.next(&entries));
-            let file = self.pages.file;
-            if !found.map_err(|error| file.malformed(at, error))? {
-                self.pages.advance();
-                self.cursor = TermsCursor::default();
-                self.is_first = true;
-                continue;
-            }
-            if !self.is_ordered() {
-                return Err(self.pages.disorder(at));
-            }
-            let (tag, value) = self.last.get_or_insert_default();
-            *tag = self.cursor.tag;
-            value.clone_from(&self.cursor.value);
-            self.is_first = false;
-            return Ok(true);
+        let Some(at) = self.pages.next_entry(&mut self.cursor, TermsCursor::next)? else {
+            return Ok(false);
+        };
+        if !self.is_ordered() {
+            return Err(self.pages.disorder(at));
         }
-        Ok(false)
+        let (tag, value) = self.last.get_or_insert_default();
+        *tag = self.cursor.tag;
+        value.clone_from(&self.cursor.value);
+        self.pages.is_first = false;
+        Ok(true)
     }
 
     /// Returns whether the latest term is greater than the term before, and its tag is known. The entry of the
@@ -164,7 +178,7 @@ impl<'f> TermStream<'f> {
         };
         (cursor.tag as usize) < self.pages.file.directory.tags.len()
             && is_greater(cursor.tag, &cursor.value)
-            && (!self.is_first || is_greater(*tag, value) && cursor.cmp(*tag, value).is_ge())
+            && (!self.pages.is_first || is_greater(*tag, value) && cursor.cmp(*tag, value).is_ge())
     }
 
     /// Returns the name of the tag of the latest term.
@@ -199,9 +213,10 @@ impl<'f> HashStream<'f> {
             is_begun: false,
         }
     }
+}
 
-    /// Moves to the next hash. Returns false at the end.
-    pub fn next(&mut self) -> Result<bool, Error> {
+impl Stream for HashStream<'_> {
+    fn next(&mut self) -> Result<bool, Error> {
         while let Some((at, page)) = self.pages.current()? {
             let file = self.pages.file;
             let hashes = HashPage::of(&page).map_err(|error| file.malformed(at, error))?;
@@ -224,5 +239,9 @@ impl<'f> HashStream<'f> {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    fn place(&self) -> (u64, u32) {
+        self.entry
     }
 }

@@ -262,7 +262,7 @@ const TAGS: [(&str, usize); 6] = [
     ("", 5),
 ];
 
-/// Returns the answers of a file, of which these sources are asked.
+/// Returns the answers of a file to questions about these sources.
 pub fn answers(file: &NamesFile, cache: &Cache, keys: &Keys) -> Result<Answers, Error> {
     let names = keys.values().map(name_of);
     let others = [&b""[..], b"cpu,host=none", b"no source"];
