@@ -2,7 +2,6 @@
 
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::filing::mend;
 use crate::jobs::writing::Writing;
 use crate::jobs::{is_behind, step_or_poison};
 use crate::names;
@@ -23,13 +22,7 @@ const SOURCES_A_LOCK: usize = 1024;
 pub(crate) fn delete(core: &Core, selector: &Selector, interval: Interval) -> Result<u64, Error> {
     let _span = tracing::trace_span!("delete").entered();
     let mut writing = core.writing();
-    let sources = match names::select_once(core, selector) {
-        Err(Error::Damage { .. }) => {
-            mend(core, &writing)?;
-            names::select_once(core, selector)?
-        }
-        sources => sources?,
-    };
+    let sources = names::select_in_job(core, &writing, selector)?;
     let levels = core.dictionary(|dictionary| dictionary.select_levels(selector));
     let count = sources.len();
     if count == 0 || interval.is_empty() {

@@ -347,7 +347,7 @@ impl Engine {
         tag: &str,
         limit: usize,
     ) -> Result<Vec<String>, Error> {
-        report::tag_values(&self.core, selector, tag, limit)
+        names::tag_values(&self.core, selector, tag, limit)
     }
 
     /// Returns the selected sources, ascending.

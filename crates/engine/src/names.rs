@@ -8,6 +8,7 @@ use crate::dictionary::Dictionary;
 use crate::dictionary::filed::Filed;
 use crate::error::Error;
 use crate::jobs::filing::mend;
+use crate::jobs::writing::Writing;
 use roaring::RoaringBitmap;
 use seiner_model::{Selector, SourceKey};
 use seiner_names::{Cache, NamesFile};
@@ -19,9 +20,16 @@ fn at_once<T>(core: &Core, read: impl FnOnce(&Dictionary) -> T) -> (T, Filed) {
 
 /// Reads names again if a names file was damaged: they are in memory then. No job must be running in the caller.
 fn or_mend<T>(core: &Core, read: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+    or_mend_by(read, || mend(core, &core.writing()))
+}
+
+fn or_mend_by<T>(
+    read: impl Fn() -> Result<T, Error>,
+    mend: impl FnOnce() -> Result<bool, Error>,
+) -> Result<T, Error> {
     match read() {
         Err(Error::Damage { .. }) => {
-            mend(core, &core.writing())?;
+            mend()?;
             read()
         }
         result => result,
@@ -36,8 +44,16 @@ pub(crate) fn select(core: &Core, selector: &Selector) -> Result<RoaringBitmap, 
     or_mend(core, || select_once(core, selector))
 }
 
-/// Does the same as [`select`], for a caller that runs a job: damage is an error.
-pub(crate) fn select_once(core: &Core, selector: &Selector) -> Result<RoaringBitmap, Error> {
+/// Does the same as [`select`], for a caller that runs a job.
+pub(crate) fn select_in_job(
+    core: &Core,
+    writing: &Writing,
+    selector: &Selector,
+) -> Result<RoaringBitmap, Error> {
+    or_mend_by(|| select_once(core, selector), || mend(core, writing))
+}
+
+fn select_once(core: &Core, selector: &Selector) -> Result<RoaringBitmap, Error> {
     let (found, filed) = at_once(core, |dictionary| dictionary.select(selector));
     Ok(found | filed.select(selector)?)
 }
@@ -133,6 +149,7 @@ pub(crate) fn tag_values(
         })
     })?;
     values.truncate(limit);
+    core.request_trim();
     Ok(values)
 }
 

@@ -5,9 +5,9 @@
 //! disk. That time is some way ahead, and a start after a crash accepts no earlier time. A store
 //! that is closed writes its present time. `docs/format/clock.md` specifies the bytes.
 
+use crate::aside::move_aside;
 use crate::bytes::Cursor;
 use crate::error::{Error, io_error, sync_error};
-use crate::journal::DAMAGED;
 use seiner_codec::checksum;
 use seiner_platform::{Disk, File};
 use std::io;
@@ -68,11 +68,7 @@ impl PersistedClock {
         file.sync().map_err(sync_error(context))?;
         let last = match read(&*file, store) {
             Err(damage @ Error::Damage { .. }) => {
-                let damaged = format!("{NAME}{DAMAGED}");
-                let context = || format!("renaming {NAME} to {damaged}");
-                let disk = &clock.disk;
-                disk.rename(NAME, &damaged).map_err(io_error(context))?;
-                disk.sync_names().map_err(sync_error(context))?;
+                move_aside(&*clock.disk, NAME)?;
                 return Ok((clock, Err(damage)));
             }
             last => last?,

@@ -18,21 +18,6 @@ pub(crate) fn rules_changed(core: &Core) -> &[String] {
     &core.rules_changed
 }
 
-/// Returns the first `limit` values of a tag among the selected sources, sorted.
-///
-/// # Errors
-/// If a names file is damaged, or the disk fails.
-pub(crate) fn tag_values(
-    core: &Core,
-    selector: &Selector,
-    tag: &str,
-    limit: usize,
-) -> Result<Vec<String>, Error> {
-    let values = names::tag_values(core, selector, tag, limit);
-    core.request_trim();
-    values
-}
-
 /// Returns the selected sources, ascending.
 ///
 /// # Errors

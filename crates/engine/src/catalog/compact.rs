@@ -7,6 +7,7 @@
 use super::frame::{Name, get_name, get_reused, put_link};
 use super::prune::Forgotten;
 use super::{COPY, Catalog, FRAME_HEADER_BYTES, FoundFrame, Frame, Header, NAME, put_frame};
+use crate::aside::remove_if_present;
 use crate::bytes::{Cursor, Short};
 use crate::error::{Error, io_error, sync_error};
 use crate::retention::records::Compaction;
@@ -14,7 +15,6 @@ use roaring::RoaringBitmap;
 use seiner_model::SourceKey;
 use seiner_platform::{Disk, File};
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 
 /// Names under which the new files are written.
@@ -24,15 +24,8 @@ const FRAME: usize = 1 << 20;
 
 /// Removes new files that were not completed before the store was closed.
 pub(super) fn remove_remains(disk: &dyn Disk) -> Result<(), Error> {
-    for name in NEW {
-        match disk.remove(name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(io_error(|| format!("removing {name}"))(error));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    NEW.into_iter()
+        .try_for_each(|name| remove_if_present(disk, name))
 }
 
 impl Catalog {

@@ -1,10 +1,9 @@
 //! Check of a names file.
 
 use super::Check;
-use crate::dictionary::filed::{NEW, read_error};
-use crate::error::{Error, io_error};
+use crate::dictionary::filed::{NEW, open, read_error};
+use crate::error::Error;
 use crate::inspect::FileView;
-use seiner_names::NamesFile;
 
 /// Reads a whole names file.
 pub(super) fn check(check: &mut Check<'_>, file: &FileView, store: u64) {
@@ -20,16 +19,6 @@ pub(super) fn check(check: &mut Check<'_>, file: &FileView, store: u64) {
 }
 
 fn read(check: &Check<'_>, file: &FileView, store: u64) -> Result<(), Error> {
-    let name = &file.file;
-    let opened = check.disk.open(name);
-    let opened = opened.map_err(io_error(|| format!("opening {name}")))?;
-    let names = NamesFile::open(name, opened).map_err(read_error)?;
-    if names.origin().store != store {
-        return Err(Error::Damage {
-            file: name.clone(),
-            offset: 0,
-            what: "it belongs to another store".to_string(),
-        });
-    }
+    let names = open(check.disk, &file.file, store)?;
     names.check().map_err(read_error)
 }

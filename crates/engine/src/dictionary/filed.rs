@@ -7,12 +7,13 @@
 //! A copy of [`Filed`] is cheap and does not change. Readers take one under the lock of the dictionary, and read the
 //! files without a lock.
 
-use crate::error::Error;
+use crate::error::{Error, io_error};
 use crate::space::on_disk;
 use parking_lot::Mutex;
 use roaring::RoaringBitmap;
 use seiner_model::{Selector, SourceKey};
 use seiner_names::{Cache, NamesFile};
+use seiner_platform::Disk;
 use std::sync::Arc;
 
 /// First part of the names of names files. A number follows.
@@ -37,6 +38,25 @@ pub fn is_names(name: &str) -> bool {
     name == NEW || number_of(name).is_some()
 }
 
+/// Opens the names file of a store.
+///
+/// # Errors
+/// If the file is damaged or of another store, or the disk fails.
+pub fn open(disk: &dyn Disk, name: &str, store: u64) -> Result<NamesFile, Error> {
+    let file = disk
+        .open(name)
+        .map_err(io_error(|| format!("opening {name}")))?;
+    let file = NamesFile::open(name, file).map_err(read_error)?;
+    if file.origin().store != store {
+        return Err(Error::Damage {
+            file: name.to_string(),
+            offset: 0,
+            what: "it belongs to another store".to_string(),
+        });
+    }
+    Ok(file)
+}
+
 /// Returns the space of names files on a disk with units of `unit` bytes.
 pub fn disk_bytes(files: &[Arc<NamesFile>], unit: u64) -> u64 {
     files.iter().map(|file| on_disk(file.len(), unit)).sum()
@@ -47,6 +67,8 @@ pub fn disk_bytes(files: &[Arc<NamesFile>], unit: u64) -> u64 {
 pub struct Filed {
     /// Names files, oldest first. A file may also contain sources that are not filed any more.
     files: Arc<Vec<Arc<NamesFile>>>,
+    /// Memory of the files, bytes. Counting it takes long if there are many pages.
+    file_bytes: usize,
     sources: Arc<RoaringBitmap>,
     cache: Arc<Cache>,
     /// Files in which a reader found damage.
@@ -63,6 +85,7 @@ impl Filed {
     /// Creates the list of files of a store, without sources. Pages of files take up to `cache` bytes of memory.
     pub fn new(files: Vec<Arc<NamesFile>>, cache: usize) -> Filed {
         Filed {
+            file_bytes: memory_of(&files),
             files: Arc::new(files),
             sources: Arc::default(),
             cache: Arc::new(Cache::new(cache)),
@@ -126,11 +149,13 @@ impl Filed {
         found
     }
 
-    /// Replaces some files, by number of the file, by others.
+    /// Replaces some files by another.
     pub fn replace(&mut self, old: &[Arc<NamesFile>], new: Option<Arc<NamesFile>>) {
         let is_old = |file: &Arc<NamesFile>| old.iter().any(|old| Arc::ptr_eq(old, file));
         let left = self.files.iter().filter(|file| !is_old(file)).cloned();
-        self.files = Arc::new(left.chain(new).collect());
+        let files: Vec<Arc<NamesFile>> = left.chain(new).collect();
+        self.file_bytes = memory_of(&files);
+        self.files = Arc::new(files);
         old.iter().for_each(|file| self.cache.forget(file));
     }
 
@@ -190,9 +215,12 @@ impl Filed {
 
     /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
-        let files: usize = self.files.iter().map(|file| file.memory()).sum();
-        files + self.sources.serialized_size() + self.cache.memory()
+        self.file_bytes + self.sources.serialized_size() + self.cache.memory()
     }
+}
+
+fn memory_of(files: &[Arc<NamesFile>]) -> usize {
+    files.iter().map(|file| file.memory()).sum()
 }
 
 /// Converts the error of a names file.

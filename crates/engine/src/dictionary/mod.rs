@@ -230,10 +230,15 @@ impl Dictionary {
 
     /// Adds a source to the lists of the pairs in `fresh`, and to the names.
     fn link(&mut self, names: &mut Names, source: u32, hash: NameHash) {
+        self.list_source(source);
+        names.insert(hash, source);
+    }
+
+    /// Adds a source to the lists of the pairs in `fresh`.
+    fn list_source(&mut self, source: u32) {
         for &pair in &self.fresh {
             self.pairs.add_source(pair, source);
         }
-        names.insert(hash, source);
     }
 
     /// Hides a source: no selector finds it any more.
@@ -265,9 +270,7 @@ impl Dictionary {
         if self.filed.remove(source) {
             self.list_pairs(key);
             self.members.replace(source, &self.fresh);
-            for &pair in &self.fresh {
-                self.pairs.add_source(pair, source);
-            }
+            self.list_source(source);
         }
     }
 
@@ -399,9 +402,7 @@ impl Dictionary {
                 self.fresh.push(self.pairs.intern(tag, value, None));
             }
             self.members.replace(source, &self.fresh);
-            for &pair in &self.fresh {
-                self.pairs.add_source(pair, source);
-            }
+            self.list_source(source);
         }
     }
 

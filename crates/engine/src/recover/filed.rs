@@ -1,14 +1,13 @@
 //! Names files at a start: sources in them do not stay in memory.
 
+use crate::aside::{move_aside, remove_if_present};
 use crate::catalog::Catalog;
-use crate::dictionary::filed::{NEW, number_of, read_error};
+use crate::dictionary::filed::{NEW, number_of, open};
 use crate::error::{Error, io_error};
 use crate::head::Head;
-use crate::journal::DAMAGED;
 use crate::status::Recovery;
 use seiner_names::NamesFile;
 use seiner_platform::Disk;
-use std::io;
 use std::sync::Arc;
 
 /// Opens the names files of a store. A damaged file is set aside, and one that is newer than the catalog is removed: the
@@ -35,9 +34,7 @@ pub(super) fn open_files(
             Ok(file) if moment(&file) > catalog.moment() => remove_if_present(disk, &name)?,
             Ok(file) => files.push(Arc::new(file)),
             Err(Error::Damage { offset, what, .. }) => {
-                let aside = format!("{name}{DAMAGED}");
-                let context = || format!("renaming {name} to {aside}");
-                disk.rename(&name, &aside).map_err(io_error(context))?;
+                let aside = move_aside(disk, &name)?;
                 let what = format!("offset {offset}: {what}; its names were read from the catalog");
                 recovery.set_aside.push((aside, what));
             }
@@ -49,30 +46,6 @@ pub(super) fn open_files(
 
 fn moment(file: &NamesFile) -> (u32, u64) {
     (file.origin().generation, file.origin().position)
-}
-
-fn open(disk: &dyn Disk, name: &str, store: u64) -> Result<NamesFile, Error> {
-    let file = disk
-        .open(name)
-        .map_err(io_error(|| format!("opening {name}")))?;
-    let file = NamesFile::open(name, file).map_err(read_error)?;
-    if file.origin().store != store {
-        return Err(Error::Damage {
-            file: name.to_string(),
-            offset: 0,
-            what: "it belongs to another store".to_string(),
-        });
-    }
-    Ok(file)
-}
-
-fn remove_if_present(disk: &dyn Disk, name: &str) -> Result<(), Error> {
-    match disk.remove(name) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(io_error(|| format!("removing {name}"))(error))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Puts all names into memory, as the catalog contains them. Rules that change are applied to each source by its name,

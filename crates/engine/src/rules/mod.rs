@@ -14,6 +14,7 @@ pub use file::{NAME, NEW, check, read};
 pub use given::{Given, Rule};
 pub use seiner_store::{Change, Outlook};
 
+use crate::aside::move_aside;
 use crate::error::{Error, io_error, sync_error};
 use crate::options::Options;
 use crate::{catalog, retention};
@@ -206,8 +207,5 @@ pub(crate) fn store(disk: &dyn Disk, options: &Options) -> Result<(), Error> {
 /// # Errors
 /// If the disk fails.
 pub(crate) fn set_aside(disk: &dyn Disk) -> Result<(), Error> {
-    let damaged = format!("{NAME}{}", crate::journal::DAMAGED);
-    let context = || format!("renaming {NAME} to {damaged}");
-    disk.rename(NAME, &damaged).map_err(io_error(context))?;
-    disk.sync_names().map_err(sync_error(context))
+    move_aside(disk, NAME).map(drop)
 }

@@ -10,6 +10,7 @@
 
 pub(crate) mod memory;
 
+use crate::aside::{move_aside, remove_if_present};
 use crate::core::Core;
 use crate::dictionary::filed::{Filed, NEW, disk_bytes, name_of, number_of, read_error};
 use crate::error::{Error, io_error, sync_error};
@@ -23,7 +24,6 @@ use seiner_model::SourceKey;
 use seiner_names::{NamesFile, Origin, Writer};
 use seiner_platform::{Disk, File};
 use std::hash::BuildHasher;
-use std::io;
 use std::sync::Arc;
 
 /// Sources whose names are copied, or removed from memory, under one lock.
@@ -228,7 +228,7 @@ fn replace_files(core: &Core, old: &[Arc<NamesFile>], new: Option<Arc<NamesFile>
     core.log().space.note_names(bytes);
 }
 
-/// Merges files with few sources, and rewrites files of which many sources are not filed any more. Returns whether
+/// Merges files with few sources, and rewrites files with many sources that are not filed any more. Returns whether
 /// there were any.
 fn merge_files(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let filed = filed(core);
@@ -289,13 +289,8 @@ fn merge_error(error: seiner_names::Error) -> Error {
 
 fn remove(disk: &dyn Disk, files: &[Arc<NamesFile>]) -> Result<(), Error> {
     for file in files {
-        match disk.remove(file.name()) {
-            // An earlier attempt may have removed some of the files.
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(io_error(|| format!("removing {}", file.name()))(error));
-            }
-            _ => {}
-        }
+        // An earlier attempt may have removed some of the files.
+        remove_if_present(disk, file.name())?;
     }
     let context = || "removing names files".to_string();
     disk.sync_names().map_err(sync_error(context))
@@ -392,10 +387,7 @@ pub(crate) fn mend(core: &Core, writing: &Writing) -> Result<bool, Error> {
         })?;
         put_back(core, &keys);
         let (disk, name) = (writing.space.disk(), file.name());
-        let aside = format!("{name}{DAMAGED}");
-        let context = || format!("renaming {name} to {aside}");
-        disk.rename(name, &aside).map_err(io_error(context))?;
-        disk.sync_names().map_err(sync_error(context))?;
+        let aside = move_aside(&*disk, name)?;
         replace_files(core, std::slice::from_ref(file), None);
         count_set_aside(core, &*disk)?;
         tracing::warn!(
