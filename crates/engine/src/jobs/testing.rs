@@ -4,14 +4,17 @@ use crate::answer::Query;
 use crate::closing::flush;
 use crate::core::Core;
 use crate::error::Error;
-use crate::intake::{append_columns, register};
+use crate::intake::{append, append_columns, register};
 use crate::jobs::writing::{Writing, WritingGuard};
 use crate::opening::open;
 use crate::options::{Durability, Options};
 use crate::query::scan;
 use crate::query::scan::Piece;
 use crate::retention::class::{Class, Classes};
-use seiner_model::{Column, Columns, FieldColumn, Interval, Selector, SourceId, SourceKey};
+use seiner_model::{
+    Batch, Cell, Column, Columns, FieldColumn, Interval, KeyError, Notation, Selector, SourceId,
+    SourceKey, Value,
+};
 use seiner_platform::sim::{SimClock, SimDisk};
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,6 +37,19 @@ pub fn options() -> Options {
         journal_bytes: 64 << 10,
         memory: 2 << 20,
         ..Options::default()
+    }
+}
+
+/// Canonical names without escapes.
+struct Plain;
+
+impl Notation for Plain {
+    fn id(&self) -> u32 {
+        SourceKey::NOTATION
+    }
+
+    fn source_key(&self, _: &[u8]) -> Result<SourceKey, KeyError> {
+        Err(KeyError::EmptyMeasurement)
     }
 }
 
@@ -78,6 +94,20 @@ impl World {
         };
         append_columns(&self.core, source, &["v"], &columns).unwrap();
         source
+    }
+
+    /// Appends a row to each of some sources by their names, at a time in seconds.
+    pub fn append_named(&self, names: &[String], time: i64) {
+        let mut batch = Batch::new();
+        for name in names {
+            let cell = Cell {
+                field: b"v",
+                value: Value::F64(1.5),
+            };
+            batch.push(name.as_bytes(), time * SECOND, [cell]);
+        }
+        let receipt = append(&self.core, &Plain, &batch).unwrap();
+        assert_eq!(receipt.rejected, []);
     }
 
     /// Seals everything into segments.

@@ -2,30 +2,16 @@
 
 use super::{MANY, file_some, filed, mend, merge_files, unfile};
 use crate::dictionary::filed::is_names;
-use crate::intake::append;
 use crate::jobs::forgetting::forget;
-use crate::jobs::testing::{SECOND, World, options};
+use crate::jobs::testing::{World, options};
 use crate::names::{key, known_key, measurements, select, tag_names, tag_values};
 use crate::options::Options;
 use crate::retention::class::{Class, Classes};
 use crate::rules::given::Given;
 use roaring::RoaringBitmap;
-use seiner_model::{Batch, Cell, KeyError, Notation, Selector, SourceKey, Value};
+use seiner_model::Selector;
 use seiner_platform::Disk;
 use std::time::Duration;
-
-/// Canonical names without escapes.
-struct Plain;
-
-impl Notation for Plain {
-    fn id(&self) -> u32 {
-        SourceKey::NOTATION
-    }
-
-    fn source_key(&self, _: &[u8]) -> Result<SourceKey, KeyError> {
-        Err(KeyError::EmptyMeasurement)
-    }
-}
 
 /// Sources of a batch of names.
 const SOME: u32 = 1024;
@@ -38,19 +24,9 @@ fn name(number: u32) -> String {
 /// Appends a row to each of some sources, and makes them durable.
 fn write(world: &World, numbers: impl Iterator<Item = u32>, time: i64) {
     let names: Vec<String> = numbers.map(name).collect();
-    for names in names.chunks(512) {
-        let mut batch = Batch::new();
-        for name in names {
-            let value = Value::F64(1.5);
-            batch.push(
-                name.as_bytes(),
-                time * SECOND,
-                [Cell { field: b"v", value }],
-            );
-        }
-        let receipt = append(&world.core, &Plain, &batch).unwrap();
-        assert_eq!(receipt.rejected, []);
-    }
+    names
+        .chunks(512)
+        .for_each(|names| world.append_named(names, time));
     world.flush();
 }
 

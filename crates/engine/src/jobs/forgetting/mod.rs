@@ -302,41 +302,13 @@ fn keep_bases(core: &Core) {
 mod tests {
     use super::record_candidates;
     use crate::delete::delete;
-    use crate::intake::append;
     use crate::jobs::step;
-    use crate::jobs::testing::{SECOND, World, options};
+    use crate::jobs::testing::{World, options};
     use crate::options::Options;
     use crate::report::sources;
     use crate::retention::class::{Class, Classes};
-    use seiner_model::{Batch, Cell, Interval, KeyError, Notation, Selector, SourceKey, Value};
+    use seiner_model::{Interval, Selector};
     use std::time::Duration;
-
-    /// Canonical names without escapes.
-    struct Plain;
-
-    impl Notation for Plain {
-        fn id(&self) -> u32 {
-            SourceKey::NOTATION
-        }
-
-        fn source_key(&self, _: &[u8]) -> Result<SourceKey, KeyError> {
-            Err(KeyError::EmptyMeasurement)
-        }
-    }
-
-    /// Appends a row to each of some sources by their names.
-    fn append_named(world: &World, names: &[String], time: i64) {
-        let mut batch = Batch::new();
-        for name in names {
-            let cell = Cell {
-                field: b"v",
-                value: Value::F64(1.5),
-            };
-            batch.push(name.as_bytes(), time * SECOND, [cell]);
-        }
-        let receipt = append(&world.core, &Plain, &batch).unwrap();
-        assert_eq!(receipt.rejected, []);
-    }
 
     fn names(round: u32) -> Vec<String> {
         let name = |number| format!("m,pod=p{round:03}-{number:03},zone=z{}", number % 3);
@@ -363,7 +335,7 @@ mod tests {
         let mut memory = 0;
         for round in 0..30 {
             let names = names(round);
-            append_named(&world, &names, i64::from(round) * 1800);
+            world.append_named(&names, i64::from(round) * 1800);
             run_all(&world);
             world.wait(1800);
             run_all(&world);
@@ -389,9 +361,9 @@ mod tests {
     #[test]
     fn a_deleted_source_releases_its_name() {
         let world = hourly();
-        append_named(&world, &names(0), 0);
+        world.append_named(&names(0), 0);
         run_all(&world);
-        append_named(&world, &names(1), 1);
+        world.append_named(&names(1), 1);
         run_all(&world);
         assert_eq!(listed(&world), 200);
         let selector = Selector::parse(r#"m{pod^="p000"}"#).unwrap();
@@ -401,7 +373,7 @@ mod tests {
         assert_eq!(listed(&world), 100);
         assert_eq!(world.core.head().counters.forgotten, 100);
         // The same name is a new source.
-        append_named(&world, &names(0), 2);
+        world.append_named(&names(0), 2);
         run_all(&world);
         assert_eq!((listed(&world), world.rows()), (200, 200));
     }
@@ -411,12 +383,12 @@ mod tests {
     #[test]
     fn a_row_during_a_round_keeps_its_source() {
         let world = hourly();
-        append_named(&world, &names(0), 0);
+        world.append_named(&names(0), 0);
         run_all(&world);
         let core = &world.core;
         core.head().add_candidates(0);
         record_candidates(core).unwrap();
-        append_named(&world, &names(0)[..40], 1);
+        world.append_named(&names(0)[..40], 1);
         let mut found = Vec::new();
         let mut cursor = Some(0);
         while let Some(from) = cursor {
@@ -428,7 +400,7 @@ mod tests {
         assert_eq!(listed(&world), 40);
         core.write_catalog().unwrap();
         assert!(!core.head().has_new_names());
-        append_named(&world, &names(0), 2);
+        world.append_named(&names(0), 2);
         assert_eq!(listed(&world), 100);
         assert_eq!(core.head().sources(), 160);
     }
@@ -444,7 +416,7 @@ mod tests {
             ..options()
         });
         for round in 0..400 {
-            append_named(&world, &names(round), i64::from(round) * 600);
+            world.append_named(&names(round), i64::from(round) * 600);
             world.core.finish_sealing().unwrap();
             world.wait(600);
             while step(&world.core).unwrap() {}
