@@ -11,12 +11,14 @@
 //! [`Dictionary::remove`] removes its key, and [`Dictionary::release`] leaves its number to a new source
 //! when nothing refers to it any more.
 
+mod canonical;
 mod directory;
 pub mod filed;
 mod free;
 mod hashes;
 pub mod layouts;
 mod lists;
+mod name_hash;
 pub mod names;
 mod pages;
 mod pairs;

@@ -13,7 +13,7 @@
 
 use super::directory::Directory;
 use super::hashes::{Hashes, OTHER, Other};
-pub use super::hashes::{NameHash, hash_name};
+pub use super::name_hash::{NameHash, hash_name};
 use super::table::{LARGEST, LINE, SMALLEST, Segment};
 use crate::prefetch::prefetch;
 use roaring::RoaringBitmap;
@@ -99,8 +99,7 @@ impl Names {
 
     /// Returns whether a source has a canonical name.
     pub fn has_canonical(&self, source: u32) -> bool {
-        let canonical = &self.hashes.canonical;
-        (source as usize) < canonical.len() && *canonical.get(source as usize) != NameHash::NONE
+        self.hashes.canonical.get(source) != NameHash::NONE
     }
 
     /// Returns the source with a name of this hash.
@@ -115,11 +114,7 @@ impl Names {
     /// If the number of the source is [`OTHER`] or higher.
     pub fn insert(&mut self, hash: NameHash, source: u32) {
         assert!(source < OTHER, "memory ends before the numbers");
-        let canonical = &mut self.hashes.canonical;
-        while canonical.len() <= source as usize {
-            canonical.push(NameHash::NONE);
-        }
-        *canonical.get_mut(source as usize) = hash;
+        self.hashes.canonical.insert(source, hash);
         self.put(hash, source);
     }
 
@@ -161,7 +156,7 @@ impl Names {
     ) -> Option<u32> {
         let Hashes { canonical, others } = &self.hashes;
         let (kind, len) = match cursor & OTHER {
-            0 => (0, canonical.len() as u32),
+            0 => (0, canonical.end()),
             _ => (OTHER, others.len() as u32),
         };
         let first = cursor & !OTHER;
@@ -183,7 +178,7 @@ impl Names {
         let hash = self.hashes.of(number);
         let segment = self.directory.segment_mut(hash.place());
         segment.remove(hash, number, &self.hashes);
-        *self.hashes.of_mut(number) = NameHash::NONE;
+        self.hashes.remove(number);
         if number & OTHER != 0 {
             self.free.insert(number & !OTHER);
         }

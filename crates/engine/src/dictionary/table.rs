@@ -1,6 +1,7 @@
 //! Segments of the table of names: numbers of names in open addressing, by the hashes of the names.
 
-use super::hashes::{Hashes, NameHash};
+use super::hashes::Hashes;
+use super::name_hash::NameHash;
 
 /// Place of a slot: the number of a name plus one. Zero if the slot is free.
 type Slot = u32;
