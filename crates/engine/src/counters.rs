@@ -14,6 +14,8 @@ pub struct Accepted {
     /// Sources that were forgotten, and sources that got the number of one.
     pub forgotten: u64,
     pub reused: u64,
+    /// Dormant sources that were found in names files.
+    pub recalled: u64,
     /// Bytes written to the journal.
     pub journal_written: u64,
     /// Time that writers were made to wait for space, ns.

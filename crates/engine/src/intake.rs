@@ -8,14 +8,17 @@ use crate::dictionary::put_canonical;
 use crate::error::{Error, Reason, Receipt};
 use crate::head::Head;
 use crate::locks::HeadGuard;
+use crate::maps::HashMap;
+use crate::recall::{Wanted, search};
 use crate::writers::Turn;
 use seiner_model::{
-    Batch, Cell, Column, Columns, FieldColumn, FieldType, Notation, SourceId, SourceKey, Value,
+    Batch, Cell, Column, Columns, FieldColumn, FieldType, Notation, Row, SourceId, SourceKey, Value,
 };
 use std::ops::Range;
 
-/// Number that stands for a rejected row instead of a source.
+/// Numbers that stand for a row instead of a source: of a rejected row, and of one whose name is not known yet.
 const REJECTED: u32 = u32::MAX;
+const UNKNOWN: u32 = u32::MAX - 1;
 
 /// Appends rows in their order. Rows that cannot be accepted are rejected one by one and listed in
 /// the receipt. All other rows are accepted.
@@ -39,15 +42,22 @@ pub(crate) fn append(
             rows.iter()
                 .map(|row| hash_name(core.names_seed, notation.id(), row.name)),
         );
+        let part = Part {
+            notation,
+            rows,
+            start,
+        };
         let mut head = turn.head()?;
-        scratch.resolve(&mut head, notation, rows, start, &mut receipt);
+        scratch.find(&head);
+        head = scratch.add_unknown(core, &mut turn, head, &part, &mut receipt)?;
         let mut values = Vec::new();
         for (index, row) in rows.iter().enumerate() {
             if turn.is_long(&head) {
                 let rounds = head.rounds();
                 head = renew(core, &mut turn, head, &mut receipt)?;
                 if head.rounds() != rounds {
-                    scratch.resolve_again(&mut head, notation, rows, (start, index), &mut receipt);
+                    scratch.find_again(&head, index);
+                    head = scratch.add_unknown(core, &mut turn, head, &part, &mut receipt)?;
                 }
             }
             scratch.fetch(&head, index);
@@ -92,7 +102,7 @@ pub(crate) fn register_all(
             (start..names.len(), hash)
         });
         let named: Vec<(Range<usize>, NameHash)> = named.collect();
-        let mut head = turn.head()?;
+        let (mut head, recalled) = recall_keys(core, &mut turn, keys, &named)?;
         let dictionary = head.dictionary().clone();
         let mut dictionary = dictionary
             .write()
@@ -102,8 +112,11 @@ pub(crate) fn register_all(
         }
         // Numbers that the caller uses from now on. New sources have successive numbers.
         let mut used = 0..0;
-        for (key, (range, hash)) in keys.iter().zip(named) {
-            let source = head.register_named(&mut dictionary, key, &names[range], hash);
+        for (index, (key, (range, hash))) in keys.iter().zip(named).enumerate() {
+            let source = match recalled.get(&index) {
+                Some(source) => Ok(*source),
+                None => head.register_named(&mut dictionary, key, &names[range], hash),
+            };
             if let Ok(source) = source {
                 if source != used.end {
                     head.pin(std::mem::replace(&mut used, source..source));
@@ -115,6 +128,35 @@ pub(crate) fn register_all(
         head.pin(used);
     }
     Ok(found)
+}
+
+/// Locks the head, and returns the numbers of the keys of dormant sources, by the places of the keys.
+fn recall_keys<'a>(
+    core: &'a Core,
+    turn: &mut Turn<'a>,
+    keys: &[&SourceKey],
+    named: &[(Range<usize>, NameHash)],
+) -> Result<(HeadGuard<'a>, HashMap<usize, u32>), Error> {
+    let mut head = turn.head()?;
+    loop {
+        let mut wanted = Vec::new();
+        if head.has_dormant() {
+            let places = (0..keys.len()).filter(|&at| head.names().find(named[at].1).is_none());
+            wanted.extend(places.map(|at| Wanted::new(at, core.names_seed, keys[at])));
+        }
+        let is_valid;
+        (head, is_valid) = search(core, turn, head, &mut wanted)?;
+        if !is_valid {
+            continue;
+        }
+        let found = wanted.iter().filter_map(|wanted| {
+            let source = head.names().find(wanted.hash).or(wanted.source)?;
+            head.recall(source, wanted.hash, wanted.hash);
+            Some((wanted.place, source))
+        });
+        let found = found.collect();
+        return Ok((head, found));
+    }
 }
 
 /// Appends rows of one source: one column per field, in the order of `fields`.
@@ -299,6 +341,14 @@ fn note_rows(core: &Core, head: &mut Head, receipt: &mut Receipt) {
     head.staging.samples += samples;
 }
 
+/// Rows of a batch, which are appended under one lock.
+struct Part<'b> {
+    notation: &'b dyn Notation,
+    rows: &'b [Row<'b>],
+    /// Place of the first row in the batch.
+    start: usize,
+}
+
 /// Temporary memory of a batch.
 #[derive(Default)]
 struct Scratch {
@@ -308,18 +358,14 @@ struct Scratch {
     next: u32,
     /// Rows with unknown names.
     unknown: Vec<usize>,
+    /// Number of rows that were appended before their sources were searched for.
+    done: usize,
 }
 
 impl Scratch {
-    /// Finds the sources of the rows, and registers new names.
-    fn resolve(
-        &mut self,
-        head: &mut Head,
-        notation: &dyn Notation,
-        rows: &[seiner_model::Row<'_>],
-        base: usize,
-        receipt: &mut Receipt,
-    ) {
+    /// Finds the sources of the rows by their names.
+    fn find(&mut self, head: &Head) {
+        self.done = 0;
         self.sources.clear();
         self.unknown.clear();
         let names = head.names();
@@ -336,40 +382,94 @@ impl Scratch {
                 }
                 None => {
                     self.unknown.push(index);
-                    REJECTED
+                    UNKNOWN
                 }
             };
             self.sources.push(source);
         }
-        if !self.unknown.is_empty() {
-            self.register(head, notation, rows, base, receipt);
-        }
     }
 
-    /// Finds the sources of the rows from `index` on anew, because names were removed in between.
+    /// Finds the sources of the rows from `first` on anew, because names were removed in between.
     #[cold]
-    fn resolve_again(
-        &mut self,
-        head: &mut Head,
-        notation: &dyn Notation,
-        rows: &[seiner_model::Row<'_>],
-        (base, index): (usize, usize),
-        receipt: &mut Receipt,
-    ) {
+    fn find_again(&mut self, head: &Head, first: usize) {
         self.next = 0;
+        self.done = first;
         self.unknown.clear();
-        for index in index..rows.len() {
+        for index in first..self.sources.len() {
             if self.sources[index] != REJECTED {
                 let found = head.names().find(self.hashes[index]);
-                self.sources[index] = found.unwrap_or(REJECTED);
+                self.sources[index] = found.unwrap_or(UNKNOWN);
                 if found.is_none() {
                     self.unknown.push(index);
                 }
             }
         }
-        if !self.unknown.is_empty() {
-            self.register(head, notation, rows, base, receipt);
+    }
+
+    /// Finds the sources of unknown names in names files, and registers the others. The head is unlocked while files are
+    /// read.
+    #[inline]
+    fn add_unknown<'a>(
+        &mut self,
+        core: &'a Core,
+        turn: &mut Turn<'a>,
+        mut head: HeadGuard<'a>,
+        part: &Part<'_>,
+        receipt: &mut Receipt,
+    ) -> Result<HeadGuard<'a>, Error> {
+        if !self.unknown.is_empty() && head.has_dormant() {
+            head = self.recall(core, turn, head, part)?;
         }
+        if !self.unknown.is_empty() {
+            self.register(&mut head, part, receipt);
+        }
+        Ok(head)
+    }
+
+    /// Finds the sources of unknown names in names files. What is unknown afterwards is new or malformed.
+    #[cold]
+    fn recall<'a>(
+        &mut self,
+        core: &'a Core,
+        turn: &mut Turn<'a>,
+        mut head: HeadGuard<'a>,
+        part: &Part<'_>,
+    ) -> Result<HeadGuard<'a>, Error> {
+        let mut is_valid = false;
+        while !is_valid && !self.unknown.is_empty() {
+            let mut wanted = self.wanted(&head, core.names_seed, part);
+            (head, is_valid) = search(core, turn, head, &mut wanted)?;
+            match is_valid {
+                true => self.take(&mut head, wanted),
+                false => self.find_again(&head, self.done),
+            }
+        }
+        Ok(head)
+    }
+
+    /// Returns the canonical names of the rows with unknown names that are not malformed.
+    fn wanted(&self, head: &Head, seed: u64, part: &Part<'_>) -> Vec<Wanted> {
+        let names = self.unknown.iter().filter_map(|&row| {
+            let key = part.notation.source_key(part.rows[row].name).ok()?;
+            let mut wanted = Wanted::new(row, seed, &key);
+            // The canonical name may be in memory.
+            wanted.source = head.names().find(wanted.hash);
+            Some(wanted)
+        });
+        names.collect()
+    }
+
+    /// Takes the sources that were found in names files.
+    fn take(&mut self, head: &mut Head, wanted: Vec<Wanted>) {
+        for wanted in wanted {
+            let row = wanted.place;
+            if let Some(source) = head.names().find(wanted.hash).or(wanted.source) {
+                head.recall(source, wanted.hash, self.hashes[row]);
+                self.sources[row] = source;
+            }
+        }
+        let sources = &self.sources;
+        self.unknown.retain(|&row| sources[row] == UNKNOWN);
     }
 
     /// Returns the number of the name of a row that does not follow the previous row's. The names of
@@ -386,14 +486,12 @@ impl Scratch {
 
     /// Registers unknown names, in the order of their rows.
     #[cold]
-    fn register(
-        &mut self,
-        head: &mut Head,
-        notation: &dyn Notation,
-        rows: &[seiner_model::Row<'_>],
-        base: usize,
-        receipt: &mut Receipt,
-    ) {
+    fn register(&mut self, head: &mut Head, part: &Part<'_>, receipt: &mut Receipt) {
+        let Part {
+            notation,
+            rows,
+            start,
+        } = *part;
         let dictionary = head.dictionary().clone();
         let mut dictionary = dictionary
             .write()
@@ -407,7 +505,10 @@ impl Scratch {
             );
             match source {
                 Ok(source) => self.sources[index] = source,
-                Err(reason) => receipt.reject(base + index, reason),
+                Err(reason) => {
+                    self.sources[index] = REJECTED;
+                    receipt.reject(start + index, reason);
+                }
             }
         }
     }

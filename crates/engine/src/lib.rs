@@ -98,6 +98,7 @@ mod persisted_clock;
 mod prefetch;
 mod query;
 mod reading;
+mod recall;
 mod recover;
 mod report;
 mod retention;

@@ -121,6 +121,7 @@ pub(crate) fn status(core: &Core) -> Status {
     let (fill, files) = (log.fill(&load), log.used_by_files(&load));
     let (clock_held_ns, clock_behind_ns) = log.retention.clock_differences(core.clock.now());
     let members = head.members();
+    let (sources_filed, sources_dormant) = head.filed_sources();
     let durable = &core.durable;
     let unsynced = Unsynced {
         no_journal: core.durability() == Durability::Memory,
@@ -136,6 +137,9 @@ pub(crate) fn status(core: &Core) -> Status {
         sources: members.sources(),
         levels: members.levels(),
         series: head.series(),
+        sources_filed,
+        sources_dormant,
+        names_bytes: log.space.names(),
         unsynced_samples,
         unsynced_bytes,
         unsynced_age_ns,

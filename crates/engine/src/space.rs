@@ -248,7 +248,6 @@ impl Space {
     }
 
     /// Returns the bytes of names files.
-    #[cfg(test)]
     pub fn names(&self) -> u64 {
         self.names
     }

@@ -19,6 +19,7 @@ pub(crate) fn counted(accepted: &Accepted, written: &Written) -> Status {
         damaged_segments: written.damaged_blocks,
         sources_forgotten: accepted.forgotten,
         numbers_reused: accepted.reused,
+        sources_recalled: accepted.recalled,
         segments_dropped: written.segments_dropped,
         segments_merged: written.segments_merged,
         merge_written: written.merge_written,

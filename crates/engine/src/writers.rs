@@ -57,7 +57,7 @@ impl<'a> Turn<'a> {
         let head = match head_without_wait(core)? {
             Some(head) => head,
             None => {
-                MutexGuard::unlocked(&mut self.turn, || make_way(core))?;
+                self.pause(|| make_way(core))?;
                 let mut head = core.head();
                 core.prepare(&mut head)?;
                 head
@@ -65,6 +65,11 @@ impl<'a> Turn<'a> {
         };
         self.began = head.buffers().row_bytes();
         Ok(head)
+    }
+
+    /// Does something that may take long, while others have their turns. The head is not locked.
+    pub fn pause<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        MutexGuard::unlocked(&mut self.turn, work)
     }
 
     /// Returns whether the maximum of bytes was appended in the present hold.

@@ -81,6 +81,8 @@ pub struct Report {
     pub forgotten: u64,
     /// Number of sources that got the number of a forgotten one.
     pub reused: u64,
+    /// Number of dormant sources that were found in names files.
+    pub recalled: u64,
     /// Number of starts with changed rules.
     pub rule_changes: u64,
     /// Counts of the engine's works and of crashes during them.
@@ -106,6 +108,7 @@ impl Report {
         self.blocks += other.blocks;
         self.forgotten += other.forgotten;
         self.reused += other.reused;
+        self.recalled += other.recalled;
         self.rule_changes += other.rule_changes;
         self.works.add(&other.works);
         self.operations += other.operations;
@@ -120,7 +123,7 @@ impl fmt::Display for Report {
             f,
             "{} steps, {} rows, {} checks, {} crashes, {} kills, {} errors, {} damages, {} rejections, {} rows too \
              old, {} blocks, {} seals, {} merges, {} drops, {} roll-up passes, {} deletes, {} sources \
-             forgotten, {} numbers used again, {} changes of rules, {} disk operations",
+             forgotten, {} numbers used again, {} recalled, {} changes of rules, {} disk operations",
             self.steps,
             self.rows,
             self.checks,
@@ -138,6 +141,7 @@ impl fmt::Display for Report {
             begun(Work::Delete),
             self.forgotten,
             self.reused,
+            self.recalled,
             self.rule_changes,
             self.operations
         )

@@ -70,6 +70,14 @@ pub struct Status {
     pub sources_forgotten: u64,
     /// Sources that got the number of a forgotten one.
     pub numbers_reused: u64,
+    /// Sources whose tags are in names files now, and no longer in memory.
+    pub sources_filed: u64,
+    /// Filed sources whose names are not in memory either.
+    pub sources_dormant: u64,
+    /// Dormant sources that were used again, and were found in names files.
+    pub sources_recalled: u64,
+    /// Bytes of names files on disk now.
+    pub names_bytes: u64,
     /// Segments dropped, including merged segments.
     pub segments_dropped: u64,
     /// Segments merged.

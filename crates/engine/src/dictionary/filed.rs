@@ -1,8 +1,9 @@
 //! Filed sources: their names and tags are in names files, and no longer in memory.
 //!
-//! A names file repeats what the catalog contains, in a form that is read without reading it completely. The number of
-//! a source still leads to its name, and the hash of its name to its number ([`super::names`]), so writers need no file.
-//! Selectors, keys and lists of tags are read from the files, through a cache of bounded size.
+//! A names file repeats what the catalog contains, in a form that is read without reading it completely. The hash of
+//! the name of a source still leads to its number ([`super::names`]), so writers need no file, unless the source is
+//! *dormant*: then the hash is not in memory either. Selectors, keys and lists of tags are read from the files, through a
+//! cache of bounded size.
 //!
 //! A copy of [`Filed`] is cheap and does not change. Readers take one under the lock of the dictionary, and read the
 //! files without a lock.
@@ -183,6 +184,15 @@ impl Filed {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the filed source with a canonical name, if it is in one of the files.
+    ///
+    /// # Errors
+    /// If the file is damaged, or the disk fails.
+    pub fn find(&self, file: &Arc<NamesFile>, name: &[u8]) -> Result<Option<u32>, Error> {
+        let found = self.result(file, file.find(&self.cache, name))?;
+        Ok(found.filter(|source| self.sources.contains(*source)))
     }
 
     /// Returns the filed sources that meet a selector.

@@ -118,6 +118,9 @@ impl Dictionary {
         if let Some(known) = names.find(hash) {
             return Some((known, false));
         }
+        if self.is_dormant(names, source) {
+            return self.has_filed(source, key).then_some((source, false));
+        }
         let fits = self.absent.contains(source)
             && self.members.get(source).is_empty()
             && key.tags().len() < self.members.capacity(source);
@@ -128,6 +131,19 @@ impl Dictionary {
             self.link(names, source, hash);
             (source, true)
         })
+    }
+
+    /// Returns whether a source is present and its canonical name is not in memory.
+    pub fn is_dormant(&self, names: &Names, source: u32) -> bool {
+        self.filed.sources().contains(source) && !names.has_canonical(source)
+    }
+
+    /// Returns whether a filed source has a key. The catalog is right about a file that cannot be read.
+    fn has_filed(&self, source: u32, key: &SourceKey) -> bool {
+        match self.filed.key(source) {
+            Ok(filed) => filed.as_ref() == Some(key),
+            Err(_) => true,
+        }
     }
 
     /// Adds a number without a source, for a source with up to `tags` tags.
@@ -267,12 +283,15 @@ impl Dictionary {
         }
     }
 
-    /// Puts the pairs of a filed source into memory again. The key is its own.
-    pub fn unfile(&mut self, source: u32, key: &SourceKey) {
+    /// Puts the pairs and the name of a filed source into memory again. The key is its own.
+    pub fn unfile(&mut self, names: &mut Names, source: u32, key: &SourceKey) {
         if self.filed.remove(source) {
             self.list_pairs(key);
             self.members.replace(source, &self.fresh);
             self.list_source(source);
+            if !names.has_canonical(source) {
+                names.insert(canonical(names.seed(), key).1, source);
+            }
         }
     }
 
@@ -289,8 +308,10 @@ impl Dictionary {
 
     /// Removes a source whose only name is the canonical one.
     pub fn erase(&mut self, names: &mut Names, source: u32) {
-        if names.has_canonical(source) {
-            names.remove(source);
+        if !self.absent.contains(source) {
+            if names.has_canonical(source) {
+                names.remove(source);
+            }
             self.hide(source);
             self.remove(source);
         }

@@ -2,9 +2,10 @@
 //!
 //! A name is identified by 96 bits of a keyed hash of its bytes. The key is chosen when the store
 //! is opened, so an attacker cannot search for two names with the same hash. Among a million names,
-//! the probability of any collision is below 10⁻¹⁷. The canonical name of every source is present,
-//! so an absent canonical name belongs to a new source. Other names may lead to the same source:
-//! another order of the tags, or another notation.
+//! the probability of any collision is below 10⁻¹⁷. The canonical name of every source is present
+//! unless the source is *dormant*, so an absent canonical name belongs to a new or to a dormant
+//! source. Names files contain the names of dormant sources ([`super::filed`]). Other names may lead
+//! to the same source: another order of the tags, or another notation.
 //!
 //! A canonical name has the number of its source. Other names are numbered from [`OTHER`] on. A hash
 //! table contains the numbers. Clients usually send their series in the same order again and again.
@@ -12,7 +13,8 @@
 //! position in the table is not.
 
 use super::directory::Directory;
-use super::hashes::{Hashes, OTHER, Other};
+pub use super::hashes::OTHER;
+use super::hashes::{Hashes, Other};
 pub use super::name_hash::{NameHash, hash_name};
 use super::table::{LARGEST, LINE, SMALLEST, Segment};
 use crate::prefetch::prefetch;
@@ -100,6 +102,11 @@ impl Names {
     /// Returns whether a source has a canonical name.
     pub fn has_canonical(&self, source: u32) -> bool {
         self.hashes.canonical.get(source) != NameHash::NONE
+    }
+
+    /// Returns the number of sources with a canonical name.
+    pub fn sources(&self) -> u32 {
+        self.hashes.canonical.names()
     }
 
     /// Returns the source with a name of this hash.

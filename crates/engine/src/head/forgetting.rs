@@ -112,6 +112,7 @@ impl Head {
     /// Keeps a source that gets a row.
     #[inline(always)]
     pub(super) fn stays(&mut self, source: u32) {
+        self.idle.remove(source);
         if !self.forgetting.candidates.is_empty() && self.forgetting.candidates.remove(source) {
             self.keep(source);
         }
@@ -129,6 +130,7 @@ impl Head {
 
     /// Keeps a source that was found by another name.
     pub(super) fn touch(&mut self, dictionary: &Dictionary, source: u32) {
+        self.idle.remove(source);
         if self.forgetting.candidates.remove(source) && self.forgetting.are_recorded {
             self.keep_recorded(dictionary, source);
         }

@@ -23,6 +23,13 @@ const PAIRS_SHARE: usize = 5;
 /// Part of the registry's share that is left to the row of each filed source, in bytes. More sources have space when tags
 /// are on the disk, and each of them may have a row in memory.
 const ROW_OF_FILED: usize = 16;
+/// Minimum bytes of a source with its name in memory: the hash and its place in the table, the layout, and counters.
+const LEAST_NAMED: usize = 24;
+/// Parts of the registry's limit, in eighths: from the first on, sources become dormant that are idle for long; from the
+/// second on, those that are idle for a short time; until the third is left.
+const IDLE_LEAVE: usize = 6;
+const IDLE_LEAVE_SOON: usize = 7;
+const ENOUGH_LEFT: usize = 5;
 /// Fraction of the memory that is kept free: for the journal's record, frames of the catalog,
 /// indexes in progress, and the overhead of the allocator.
 const SPARE_SHARE: usize = 8;
@@ -85,6 +92,7 @@ impl Head {
             + self.buffers.source_bytes()
             + self.rows.memory()
             + self.members.memory()
+            + self.idle.memory()
             + self.log_figures.registry_memory
     }
 
@@ -105,11 +113,55 @@ impl Head {
     /// Returns whether the registry has reached its share. Its tables grow by small steps, which
     /// belong to the spare share.
     fn takes_its_share(&self) -> bool {
+        self.claimed_bytes() > self.registry_limit()
+    }
+
+    /// Returns the memory of the registry, and of rows of filed sources that are not dormant.
+    fn claimed_bytes(&self) -> usize {
+        let (filed, dormant) = self.filed_sources();
+        self.registry_bytes() + filed.saturating_sub(dormant) as usize * ROW_OF_FILED
+    }
+
+    /// Returns the number of filed sources, and of those of them that are dormant.
+    pub fn filed_sources(&self) -> (u64, u64) {
         let dictionary = self.dictionary.read();
         let dictionary = dictionary.expect("no panic while the dictionary is locked");
-        let filed = dictionary.filed().sources().len() as usize;
-        drop(dictionary);
-        self.registry_bytes() + filed * ROW_OF_FILED > self.registry_limit()
+        let filed = dictionary.filed().sources().len();
+        (
+            filed,
+            dictionary.present() - u64::from(self.names.sources()),
+        )
+    }
+
+    /// Returns whether idle sources should become dormant, so that the registry has space for others.
+    pub fn should_idle_leave(&self) -> bool {
+        self.claims_eighths(IDLE_LEAVE)
+    }
+
+    /// Returns whether sources should become dormant that are idle for a short time only.
+    pub fn must_idle_leave(&self) -> bool {
+        self.claims_eighths(IDLE_LEAVE_SOON)
+    }
+
+    /// Returns whether more idle sources should become dormant, once some did.
+    pub fn should_more_leave(&self) -> bool {
+        self.claims_eighths(ENOUGH_LEFT)
+    }
+
+    /// Returns whether the registry has more than its part, and any filed source is not dormant.
+    fn claims_eighths(&self, eighths: usize) -> bool {
+        let (filed, dormant) = self.filed_sources();
+        match self.options.filing {
+            Filing::Never => false,
+            _ if filed == dormant => false,
+            Filing::Oldest => self.claimed_bytes() > self.registry_limit() / 8 * eighths,
+            Filing::Always => true,
+        }
+    }
+
+    /// Returns how many names have space, at most, if the registry has nothing else.
+    pub fn most_names(&self) -> u32 {
+        u32::try_from(self.registry_limit() / LEAST_NAMED).unwrap_or(u32::MAX)
     }
 
     fn registry_limit(&self) -> usize {

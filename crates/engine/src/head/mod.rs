@@ -6,7 +6,9 @@
 //! segments, lanes and budget. [`LogFigures`] contains the figures that the head needs from them.
 
 mod cells;
+mod figures;
 mod forgetting;
+mod idle;
 mod memory;
 mod registry;
 mod replay;
@@ -14,7 +16,9 @@ mod rows;
 mod sealing;
 
 use self::cells::{check_cells, converted};
+pub use self::figures::LogFigures;
 use self::forgetting::Forgetting;
+use self::idle::Idle;
 pub use self::memory::Backlog;
 pub use self::registry::Extent;
 pub use self::replay::NotAdded;
@@ -36,7 +40,7 @@ use crate::journal::pins::Pins;
 use crate::journal::staging::{Staging, Start};
 use crate::members::Members;
 use crate::options::{Durability, Options};
-use crate::retention::lateness::{Lateness, TooOld};
+use crate::retention::lateness::TooOld;
 use crate::sealing::queue::Queue;
 use crate::space::Load;
 use roaring::RoaringBitmap;
@@ -85,6 +89,8 @@ pub struct Head {
     relinked: Vec<u32>,
     /// Sources that may be forgotten, and sources whose numbers were used before.
     forgetting: Forgetting,
+    /// Sources whose names may leave memory.
+    idle: Idle,
     /// True if a frame was taken that is not yet in the catalog.
     frame_waits: bool,
     /// Time in ticks, used to find idle sources.
@@ -105,21 +111,6 @@ pub struct Head {
     row: Row,
     encoded: Encoded,
     series: u64,
-}
-
-/// Figures of the log and of queries, as of some moment.
-#[derive(Clone, Debug, Default)]
-pub struct LogFigures {
-    /// Time limits of rows.
-    pub lateness: Lateness,
-    /// Memory of the log, bytes.
-    pub log_memory: usize,
-    /// Memory of the log's data about each source, bytes.
-    pub registry_memory: usize,
-    /// Memory of running queries, bytes.
-    pub query_memory: usize,
-    /// True if more bytes wait to be written than allowed.
-    pub is_log_behind: bool,
 }
 
 impl Head {
@@ -145,6 +136,7 @@ impl Head {
             catalogued: (0, 1),
             relinked: Vec::new(),
             forgetting: Forgetting::default(),
+            idle: Idle::default(),
             frame_waits: false,
             tick: 0,
             fullest_cursor: 0,

@@ -292,10 +292,12 @@ impl Head {
         *dictionary.filed_mut() = Filed::new(files, cache as usize);
     }
 
-    /// Removes the tags of the sources from a number on from memory that are in names files.
+    /// Removes the tags of the sources from a number on from memory that are in names files, and their names if these
+    /// leave too little memory.
     pub fn file_found(&mut self, first: u32) {
-        let mut dictionary = self.dictionary.write();
-        let dictionary = dictionary
+        let lock = self.dictionary.clone();
+        let mut lock = lock.write();
+        let dictionary = lock
             .as_mut()
             .expect("no panic while the dictionary is locked");
         if dictionary.filed().files().is_empty() {
@@ -303,9 +305,87 @@ impl Head {
         }
         let mut found = RoaringBitmap::new();
         found.insert_range(first..self.buffers.sources() as u32);
-        for source in dictionary.filed().in_files(&found) {
-            dictionary.file(source);
+        let filed = dictionary.filed().in_files(&found);
+        filed.iter().for_each(|source| dictionary.file(source));
+        drop(lock);
+        if self.should_more_leave() {
+            for source in filed {
+                if self.names.has_canonical(source) {
+                    self.names.remove(source);
+                }
+            }
         }
+    }
+
+    /// Puts names and tags of filed sources into memory again. Each key is that of its source.
+    pub fn unfile(&mut self, keys: &[(u32, SourceKey)]) {
+        let mut dictionary = self.dictionary.write();
+        let dictionary = dictionary
+            .as_mut()
+            .expect("no panic while the dictionary is locked");
+        for (source, key) in keys {
+            dictionary.unfile(&mut self.names, *source, key);
+        }
+    }
+
+    /// Returns the sources in names files.
+    pub fn filed(&self) -> Filed {
+        let dictionary = self.dictionary.read();
+        let dictionary = dictionary.expect("no panic while the dictionary is locked");
+        dictionary.filed().clone()
+    }
+
+    /// Returns whether any source is dormant: a name that is not in memory may be its name.
+    pub fn has_dormant(&self) -> bool {
+        self.filed_sources().1 > 0
+    }
+
+    /// Keeps a dormant source that is used again, and adds its names if they have space. `hash` is the hash of the
+    /// canonical name, `other` that of the name by which the source was searched for.
+    pub fn recall(&mut self, source: u32, hash: NameHash, other: NameHash) {
+        let dictionary = self.dictionary.clone();
+        let dictionary = dictionary.read();
+        let dictionary = dictionary.expect("no panic while the dictionary is locked");
+        self.touch(&dictionary, source);
+        let is_dormant = dictionary.is_dormant(&self.names, source);
+        self.counters.recalled += u64::from(is_dormant);
+        if self.registry_full {
+            return;
+        }
+        if is_dormant {
+            self.names.insert(hash, source);
+        }
+        if self.names.find(other).is_none() {
+            self.names.insert_other(other, source);
+        }
+    }
+
+    /// Begins to note which sources are idle, with the sources from `cursor` on. Returns the next cursor, unless all
+    /// sources were examined.
+    pub fn add_idle(&mut self, cursor: u32) -> Option<u32> {
+        let dictionary = self.dictionary.read();
+        let dictionary = dictionary.expect("no panic while the dictionary is locked");
+        self.idle.add(cursor, &dictionary, &self.names)
+    }
+
+    /// Removes names of the sources that began no block since [`Head::add_idle`], and had no row for `ticks`, from the
+    /// number `cursor` on. Returns the next cursor, unless all names were examined.
+    pub fn remove_idle_names(&mut self, cursor: u32, ticks: u16) -> Option<u32> {
+        let dictionary = self.dictionary.read();
+        let dictionary = dictionary.expect("no panic while the dictionary is locked");
+        let (buffers, tick) = (&self.buffers, self.tick);
+        let is_idle = |source| {
+            let open = buffers.state(source);
+            open.rows == 0 || tick.wrapping_sub(open.touched) >= ticks
+        };
+        let filed = dictionary.filed().sources();
+        self.idle
+            .remove_names(cursor, filed, is_idle, &mut self.names)
+    }
+
+    /// Ends noting which sources are idle.
+    pub fn clear_idle(&mut self) {
+        self.idle.clear();
     }
 
     /// Records that the last frame is in the catalog.

@@ -27,9 +27,9 @@ impl From<Short> for NotAdded {
 }
 
 impl Head {
-    /// Gives the table of names, which is empty, the size for so many names.
+    /// Gives the table of names, which is empty, the size for so many names, if they have space in memory.
     pub fn make_space(&mut self, names: u32) {
-        self.names.make_space(names);
+        self.names.make_space(names.min(self.most_names()));
     }
 
     /// Returns the layouts, to add those that are found.

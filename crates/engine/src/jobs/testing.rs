@@ -48,8 +48,11 @@ impl Notation for Plain {
         SourceKey::NOTATION
     }
 
-    fn source_key(&self, _: &[u8]) -> Result<SourceKey, KeyError> {
-        Err(KeyError::EmptyMeasurement)
+    fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
+        let name = std::str::from_utf8(name).expect("names in tests are text");
+        let mut parts = name.split(',');
+        let measurement = parts.next().unwrap_or_default();
+        SourceKey::new(measurement, parts.filter_map(|tag| tag.split_once('=')))
     }
 }
 

@@ -53,14 +53,13 @@ fn moment(file: &NamesFile) -> (u32, u64) {
 ///
 /// # Errors
 /// If the catalog is damaged, or the disk fails.
-pub(super) fn unfile_all(head: &Head, catalog: &Catalog) -> Result<(), Error> {
-    let dictionary = head.dictionary().clone();
-    let mut dictionary = dictionary
-        .write()
-        .expect("no panic while the dictionary is locked");
+pub(super) fn unfile_all(head: &mut Head, catalog: &Catalog) -> Result<(), Error> {
+    let dictionary = head.dictionary().read();
+    let dictionary = dictionary.expect("no panic while the dictionary is locked");
     let sources = dictionary.filed().sources().clone();
+    drop(dictionary);
     match sources.is_empty() {
         true => Ok(()),
-        false => catalog.each_key(&sources, |source, key| dictionary.unfile(source, &key)),
+        false => catalog.each_key(&sources, |source, key| head.unfile(&[(source, key)])),
     }
 }

@@ -62,6 +62,7 @@ impl World {
             self.report.blocks += status.blocks_sealed;
             self.report.forgotten += status.sources_forgotten;
             self.report.reused += status.numbers_reused;
+            self.report.recalled += status.sources_recalled;
         }
         self.ids.clear();
         self.positions.clear();

@@ -7,4 +7,20 @@ pub(crate) struct FilingMemory {
     pub next: Option<u64>,
     /// True if the names and tags in memory exceeded their part, and not all of them were filed since.
     pub is_under_way: bool,
+    /// State of the search for sources that may become dormant.
+    pub dormancy: Dormancy,
+}
+
+/// State of the search for sources that may become dormant.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Dormancy {
+    /// The registry has enough space.
+    #[default]
+    Off,
+    /// The head notes which sources are idle, those below `cursor` already.
+    Noting { cursor: u32 },
+    /// Sources that are used meanwhile stay, since a time of the monotonic clock, ns.
+    Waiting { since: u64 },
+    /// Names leave memory, those below `cursor` already, if the source had no row for so many ticks.
+    Leaving { cursor: u32, ticks: u16 },
 }

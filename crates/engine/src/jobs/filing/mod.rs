@@ -6,21 +6,24 @@
 //! same names: a names file that is damaged or lost is written anew. Files with few sources, and files with sources
 //! that are not filed any more, are merged.
 //!
+//! The names of sources that get no rows for a while leave memory, too, if the registry is nearly full ([`dormancy`]).
+//!
 //! Stores with roll-up keep all names in memory: a level is found by the name of its source.
 
+mod dormancy;
 pub(crate) mod memory;
 
 use crate::aside::{move_aside, remove_if_present};
 use crate::core::Core;
 use crate::dictionary::filed::{Filed, NEW, disk_bytes, name_of, number_of, read_error};
 use crate::error::{Error, io_error, sync_error};
+use crate::jobs::filing::dormancy::make_dormant;
 use crate::jobs::free::count_set_aside;
 use crate::jobs::writing::Writing;
 use crate::journal::DAMAGED;
 use crate::options::Filing;
 use crate::space::on_disk;
 use roaring::RoaringBitmap;
-use seiner_model::SourceKey;
 use seiner_names::{NamesFile, Origin, Writer};
 use seiner_platform::{Disk, File};
 use std::hash::BuildHasher;
@@ -49,9 +52,11 @@ pub(super) fn file_names(core: &Core, writing: &mut Writing) -> Result<bool, Err
     if mend_found(core, writing)? || merge_files(core, writing)? {
         return Ok(true);
     }
+    // Writers may wait for names to be filed, but not for sources to become dormant.
+    let more = make_dormant(core, &mut writing.filing.dormancy);
     let wants_filing = core.head().wants_filing();
     if !wants_filing && !writing.filing.is_under_way {
-        return Ok(false);
+        return Ok(more);
     }
     // All sources in the catalog are filed one after the other: few are left then, and the memory of the others is free.
     let filed = file_some(core, writing)?;
@@ -60,7 +65,7 @@ pub(super) fn file_names(core: &Core, writing: &mut Writing) -> Result<bool, Err
     if !filed {
         rebuild_pairs(core);
     }
-    Ok(filed)
+    Ok(filed || more)
 }
 
 /// Frees the memory of the tags that were filed, if few are left in memory.
@@ -355,7 +360,8 @@ pub(crate) fn unfile(core: &Core, sources: &RoaringBitmap) -> Result<(), Error> 
             let key = filed.key(source)?;
             Ok((source, key.ok_or(Error::UnknownSource(source))?))
         });
-        put_back(core, &keys.collect::<Result<Vec<_>, Error>>()?);
+        let keys = keys.collect::<Result<Vec<_>, Error>>()?;
+        core.head().unfile(&keys);
     }
     Ok(())
 }
@@ -381,11 +387,11 @@ pub(crate) fn mend(core: &Core, writing: &Writing) -> Result<bool, Error> {
         core.each_key_in_catalog(&(file.sources() & filed.sources()), |source, key| {
             keys.push((source, key));
             if keys.len() == AT_ONCE {
-                put_back(core, &keys);
+                core.head().unfile(&keys);
                 keys.clear();
             }
         })?;
-        put_back(core, &keys);
+        core.head().unfile(&keys);
         let (disk, name) = (writing.space.disk(), file.name());
         let aside = move_aside(&*disk, name)?;
         replace_files(core, std::slice::from_ref(file), None);
@@ -395,16 +401,6 @@ pub(crate) fn mend(core: &Core, writing: &Writing) -> Result<bool, Error> {
         );
     }
     Ok(!damaged.is_empty())
-}
-
-fn put_back(core: &Core, keys: &[(u32, SourceKey)]) {
-    let dictionary = core.head().dictionary().clone();
-    let mut dictionary = dictionary
-        .write()
-        .expect("no panic while the dictionary is locked");
-    for (source, key) in keys {
-        dictionary.unfile(*source, key);
-    }
 }
 
 #[cfg(test)]

@@ -14,15 +14,15 @@ use seiner_platform::Disk;
 use std::time::Duration;
 
 /// Sources of a batch of names.
-const SOME: u32 = 1024;
+pub(super) const SOME: u32 = 1024;
 
-fn name(number: u32) -> String {
+pub(super) fn name(number: u32) -> String {
     let m = ["cpu", "mem"][number as usize % 2];
     format!("{m},host=h{},pod=p-{number}", number / 10)
 }
 
 /// Appends a row to each of some sources, and makes them durable.
-fn write(world: &World, numbers: impl Iterator<Item = u32>, time: i64) {
+pub(super) fn write(world: &World, numbers: impl Iterator<Item = u32>, time: i64) {
     let names: Vec<String> = numbers.map(name).collect();
     names
         .chunks(512)
@@ -30,14 +30,14 @@ fn write(world: &World, numbers: impl Iterator<Item = u32>, time: i64) {
     world.flush();
 }
 
-fn found(world: &World, selector: &str) -> Vec<u32> {
+pub(super) fn found(world: &World, selector: &str) -> Vec<u32> {
     let selector = Selector::parse(selector).unwrap();
     let found = select(&world.core, &selector).unwrap();
     found.iter().collect()
 }
 
 /// Compares all answers about the first `count` sources, in which number and source are the same.
-fn check(world: &World, count: u32) {
+pub(super) fn check(world: &World, count: u32) {
     let core = &world.core;
     let all = Selector::all();
     assert!(found(world, "").into_iter().eq(0..count));
@@ -62,14 +62,14 @@ fn check(world: &World, count: u32) {
     assert_eq!(key(core, count).unwrap(), None);
 }
 
-fn files(world: &World) -> Vec<String> {
+pub(super) fn files(world: &World) -> Vec<String> {
     let mut names = world.disk.list().unwrap();
     names.retain(|name| is_names(name));
     names.sort();
     names
 }
 
-fn filed_sources(world: &World) -> u64 {
+pub(super) fn filed_sources(world: &World) -> u64 {
     filed(&world.core).sources().len()
 }
 
