@@ -28,6 +28,7 @@ pub fn status_dict<'py>(
         journal_written journal_syncs segments segment_bytes segment_written blocks_sealed block_bytes_sealed
         samples_sealed damaged_segments losses lost_rows losses_unacknowledged segments_dropped segments_merged merge_written extra_written
         extra_left coalesced_blocks overwritten_rows recompressed_bytes merge_read shed_bytes
+        sources_filed sources_dormant sources_recalled names_bytes
         disk_used disk_budget live_bytes clock_held_ns clock_behind_ns poisoned
     );
     // Deprecated names, for one version.

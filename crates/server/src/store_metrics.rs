@@ -66,6 +66,10 @@ pub const STORE_METRICS: &[StoreMetric] = metrics! {
     losses_unacknowledged losses_unacknowledged Gauge "Places with lost data, without acknowledged losses";
     sources_forgotten sources_forgotten Counter "Sources that lost their names because they had no data left";
     numbers_reused numbers_reused Counter "Sources that got the number of a forgotten one";
+    sources_filed sources_filed Gauge "Sources whose tags are in names files, and no longer in memory";
+    sources_dormant sources_dormant Gauge "Sources whose names are in names files, and no longer in memory";
+    sources_recalled sources_recalled Counter "Dormant sources that were used again, and were found in names files";
+    names_bytes names_bytes Gauge "Bytes of names files on disk";
     segments_dropped segments_dropped Counter "Dropped segments, including merged segments";
     segments_merged segments_merged Counter "Merged segments";
     merge_written_bytes merge_written Counter "Bytes of blocks that merges rewrote";
