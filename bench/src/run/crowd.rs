@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Settings of `crowd`.
 #[derive(Args)]
@@ -35,6 +35,8 @@ struct Cell {
     sources: u32,
     /// True if each source has a tag value of its own.
     own_tag: bool,
+    /// True if the sources come one after the other, each with a row, are silent, and all send again.
+    is_silent: bool,
     /// Memory of the store in bytes.
     memory: u64,
     /// Rows of each source.
@@ -48,11 +50,12 @@ struct Cell {
 }
 
 /// The last cell runs by hand only.
-const CELLS: [Cell; 4] = [
+const CELLS: [Cell; 5] = [
     Cell {
         name: "two-million",
         sources: 2_000_000,
         own_tag: false,
+        is_silent: false,
         memory: 256 << 20,
         rows: 12,
         rss: 320.0 * MIB,
@@ -63,6 +66,7 @@ const CELLS: [Cell; 4] = [
         name: "own-tags",
         sources: 2_200_000,
         own_tag: true,
+        is_silent: false,
         memory: 256 << 20,
         rows: 6,
         rss: 320.0 * MIB,
@@ -70,9 +74,21 @@ const CELLS: [Cell; 4] = [
         speed: 2.0,
     },
     Cell {
+        name: "silent",
+        sources: 4_000_000,
+        own_tag: true,
+        is_silent: true,
+        memory: 256 << 20,
+        rows: 2,
+        rss: 320.0 * MIB,
+        per_sample: 1.75,
+        speed: 0.05,
+    },
+    Cell {
         name: "ten-million",
         sources: 10_000_000,
         own_tag: false,
+        is_silent: false,
         memory: 1 << 30,
         rows: 6,
         rss: 1.1 * 1024.0 * MIB,
@@ -83,6 +99,7 @@ const CELLS: [Cell; 4] = [
         name: "fifty-million",
         sources: 50_000_000,
         own_tag: false,
+        is_silent: false,
         memory: 4 << 30,
         rows: 3,
         rss: 1.1 * 4096.0 * MIB,
@@ -94,11 +111,16 @@ const CELLS: [Cell; 4] = [
 const MIB: f64 = 1_048_576.0;
 /// Samples per batch.
 const BATCH: u32 = 1_000;
+/// Time between batches of new sources that become silent.
+const NEW_BATCH: Duration = Duration::from_millis(20);
 
 const PURPOSE: &str = "The engine in processes of its own, default settings but for the memory. The load: one field, \
     f64 gauges with one decimal around a level of their own, a row of every source per tick of 10 s, in batches of \
-    1,000, each waiting for the last. In the cell own-tags, each source also has a tag value that no other has. Before, the sources are registered in batches of 1,000; the processor time of \
-    creating their keys is measured alone and does not count. The process ends without closing the store; the next one \
+    1,000, each waiting for the last. In the cells own-tags and silent, each source also has a tag value that no other \
+    has. Before, the sources are registered in batches of 1,000; the processor time of creating their keys is measured \
+    alone and does not count. In the cell silent, the sources come 50,000 a second, each with a row, and a source may \
+    become dormant after some seconds (idle_seal is 8 s). Then each is registered again by its key and gets a second row: \
+    these are its known sources. The process ends without closing the store; the next one \
     starts, selects the ten sources of a tag value, and flushes. Resident memory is that of the whole process.";
 
 /// Measurements of the first process.
@@ -116,6 +138,8 @@ struct Loaded {
     /// Time of acknowledgement of a batch that 99.9 % do not exceed, ms.
     slow_batch_ms: f64,
     slowest_batch_ms: f64,
+    /// Dormant sources that were found again.
+    recalled: u64,
     peak_rss_bytes: u64,
 }
 
@@ -184,6 +208,13 @@ fn open(cell: &Cell, directory: &Path) -> Result<Arc<Engine>> {
         memory: cell.memory,
         ..Options::default()
     };
+    let options = match cell.is_silent {
+        true => Options {
+            idle_seal: Duration::from_secs(8),
+            ..options
+        },
+        false => options,
+    };
     Ok(Engine::open_directory(directory, options)?)
 }
 
@@ -195,6 +226,9 @@ fn load(cell: &Cell, scale: f64, directory: &Path) -> Result<Loaded> {
     }
     let generated_cpu_s = Usage::own()?.cpu_s - before;
     let engine = open(cell, directory)?;
+    if cell.is_silent {
+        return load_silent(cell, sources, generated_cpu_s, &engine);
+    }
     let before = Usage::own()?.cpu_s;
     let mut rejected = 0;
     let mut registrations = Vec::new();
@@ -224,10 +258,6 @@ fn load(cell: &Cell, scale: f64, directory: &Path) -> Result<Loaded> {
         }
     }
     engine.commit()?;
-    let slow = |batches: &mut [f32]| {
-        batches.sort_unstable_by(f32::total_cmp);
-        f64::from(batches[batches.len() * 999 / 1000])
-    };
     Ok(Loaded {
         sources,
         rejected,
@@ -237,6 +267,57 @@ fn load(cell: &Cell, scale: f64, directory: &Path) -> Result<Loaded> {
         slow_registration_ms: slow(&mut registrations),
         slow_batch_ms: slow(&mut batches),
         slowest_batch_ms: batches[batches.len() - 1].into(),
+        recalled: engine.status().sources_recalled,
+        peak_rss_bytes: Usage::own()?.peak_rss,
+    })
+}
+
+/// Sorts times, and returns the time that 99.9 % of them do not exceed.
+fn slow(times: &mut [f32]) -> f64 {
+    times.sort_unstable_by(f32::total_cmp);
+    f64::from(times[times.len() * 999 / 1000])
+}
+
+/// Registers sources with a row each at a steady rate, and again at full speed when most are dormant.
+fn load_silent(cell: &Cell, sources: u32, generated_cpu_s: f64, engine: &Engine) -> Result<Loaded> {
+    let (mut samples, mut rejected) = (0, 0);
+    let (mut registrations, mut batches) = (Vec::new(), Vec::new());
+    let mut cpu_s = [0.0; 2];
+    for round in 0..2 {
+        let before = Usage::own()?.cpu_s;
+        let began = Instant::now();
+        for (count, first) in (0..sources).step_by(BATCH as usize).enumerate() {
+            if round == 0 {
+                let due = NEW_BATCH * count as u32;
+                std::thread::sleep(due.saturating_sub(began.elapsed()));
+            }
+            let keys = keys(cell, first)?;
+            let start = Instant::now();
+            let found = engine.register_all(&keys.iter().collect::<Vec<_>>())?;
+            registrations.push(start.elapsed().as_secs_f32() * 1e3);
+            let ids: Vec<SourceId> = found.into_iter().flatten().collect();
+            rejected += keys.len() as u64 - ids.len() as u64;
+            let times = vec![START + round * PERIOD; ids.len()];
+            let values: Vec<f64> = ids.iter().map(|id| value(id.0, round as u32)).collect();
+            let start = Instant::now();
+            let receipt = engine.append_samples("value", &ids, &times, &values)?;
+            batches.push(start.elapsed().as_secs_f32() * 1e3);
+            samples += receipt.samples as u64;
+            rejected += receipt.rejected_total as u64;
+        }
+        cpu_s[round as usize] = Usage::own()?.cpu_s - before - generated_cpu_s;
+    }
+    engine.commit()?;
+    Ok(Loaded {
+        sources,
+        rejected,
+        samples,
+        register_cpu_s: cpu_s[0],
+        known_cpu_s: cpu_s[1],
+        slow_registration_ms: slow(&mut registrations),
+        slow_batch_ms: slow(&mut batches),
+        slowest_batch_ms: batches[batches.len() - 1].into(),
+        recalled: engine.status().sources_recalled,
         peak_rss_bytes: Usage::own()?.peak_rss,
     })
 }
@@ -324,6 +405,7 @@ fn table(measured: &[Measured<'_>]) -> Table {
         "memory, MiB",
         "rows each",
         "rejected",
+        "recalled, M",
         "registered per CPU-second, M",
         "samples per CPU-second, M",
         "99.9 % of registrations within, ms",
@@ -347,6 +429,7 @@ fn table(measured: &[Measured<'_>]) -> Table {
             cell(Some(one.memory as f64 / MIB)),
             one.rows.to_string(),
             loaded.rejected.to_string(),
+            cell(Some(loaded.recalled as f64 / 1e6)),
             cell(Some(
                 f64::from(loaded.sources) / loaded.register_cpu_s / 1e6,
             )),
@@ -415,6 +498,10 @@ fn checks((cell, loaded, restarted): &Measured<'_>) -> Vec<Check> {
             10.0,
             "ms",
         )]);
+    }
+    if cell.is_silent {
+        let recalled = loaded.recalled as f64 / 1e6;
+        checks.push(of("recalled", recalled, AtLeast, 1.0, "M sources"));
     }
     if cell.name == "ten-million" {
         let registered = f64::from(loaded.sources) / loaded.register_cpu_s / 1e6;
