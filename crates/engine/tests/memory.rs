@@ -103,8 +103,28 @@ fn open(path: &Path, memory: usize) -> Engine {
 }
 
 fn open_with(path: &Path, options: Options) -> Engine {
+    open_at(path, options, Arc::new(SimClock::new(0)))
+}
+
+fn open_at(path: &Path, options: Options, clock: Arc<SimClock>) -> Engine {
     let disk: Arc<dyn Disk> = Arc::new(seiner_platform::Directory::open(path).unwrap());
-    Engine::open(disk, Arc::new(SimClock::new(0)), options).unwrap()
+    Engine::open(disk, clock, options).unwrap()
+}
+
+/// Returns the memory of the store in a test. `SEINER_TEST_MIB` sets it for larger runs.
+fn memory() -> usize {
+    std::env::var("SEINER_TEST_MIB").map_or(32, |mib| mib.parse().unwrap()) * MIB
+}
+
+/// Returns the number of all samples.
+fn samples(engine: &Engine) -> usize {
+    let query = Query {
+        selector: Selector::all(),
+        fields: None,
+        interval: Interval::ALL,
+    };
+    let found = engine.select(&query).unwrap();
+    found.map(|series| series.unwrap().times.len()).sum()
 }
 
 /// Appends a row of each of a thousand sources. Returns the number of rejected rows.
@@ -170,11 +190,11 @@ fn check(phase: &str, engine: &Engine, before: usize, limit: usize) {
 }
 
 /// The engine registers new sources until it rejects them. Rows of existing sources are still
-/// accepted, also after a crash. `SEINER_TEST_MIB` sets the memory for larger runs.
+/// accepted, also after a crash.
 #[test]
 fn the_memory_of_ever_new_sources_stays_within_its_setting() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let memory = std::env::var("SEINER_TEST_MIB").map_or(32, |mib| mib.parse().unwrap()) * MIB;
+    let memory = memory();
     let folder = tempfile::tempdir().unwrap();
     let before = LIVE.load(Relaxed);
     let engine = open(folder.path(), memory);
@@ -208,19 +228,69 @@ fn the_memory_of_ever_new_sources_stays_within_its_setting() {
     check("start after a crash", &engine, before, memory);
     engine.flush().unwrap();
     check("flush", &engine, before, memory);
-    let query = Query {
-        selector: Selector::all(),
-        fields: None,
-        interval: Interval::ALL,
-    };
-    let found = engine.select(&query).unwrap();
-    let samples: usize = found.map(|series| series.unwrap().times.len()).sum();
-    assert_eq!(samples, sources + 4 * known.len() * 1000);
+    assert_eq!(samples(&engine), sources + 4 * known.len() * 1000);
     check("a query of everything", &engine, before, memory);
     drop(engine);
     allocated(before);
     let engine = open(folder.path(), memory);
     check("start", &engine, before, memory);
+}
+
+/// Sources come one after the other and are silent from then on, until no more have space. All send again afterwards.
+#[test]
+fn the_memory_of_silent_sources_stays_within_its_setting() {
+    const BATCHES: usize = 4;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let memory = memory() / 2;
+    let folder = tempfile::tempdir().unwrap();
+    let before = LIVE.load(Relaxed);
+    let clock = Arc::new(SimClock::new(0));
+    let open = |clock: &Arc<SimClock>| {
+        let options = Options {
+            memory: memory as u64,
+            ..Options::default()
+        };
+        open_at(folder.path(), options, clock.clone())
+    };
+    let engine = open(&clock);
+    let mut sources = 0;
+    let work = |engine: &Engine, sources: usize| {
+        if sources % (BATCHES * 1000) == 0 {
+            clock.advance(200_000_000_000);
+            engine.commit().unwrap();
+            while engine.step().unwrap() {}
+        }
+    };
+    loop {
+        let rejected = new_sources(&engine, sources, START);
+        sources += 1000;
+        if rejected > 0 {
+            break;
+        }
+        work(&engine, sources);
+    }
+    let sources = sources - 1000;
+    let status = engine.status();
+    println!("{sources} sources, {} dormant", status.sources_dormant);
+    assert!(sources > memory / 80, "{sources} sources fill the memory");
+    assert!(status.sources_dormant > status.sources / 4 * 3);
+    check("silent sources", &engine, before, memory / 4 * 5);
+    for first in (0..sources).step_by(1000) {
+        let rejected = new_sources(&engine, first, START + 1);
+        assert_eq!(rejected, 0, "a dormant source is rejected");
+        work(&engine, first);
+    }
+    assert!(engine.status().sources_recalled > sources as u64 / 2);
+    check("sources that send again", &engine, before, memory / 4 * 5);
+    engine.commit().unwrap();
+    drop(engine);
+    allocated(before);
+    let engine = open(&clock);
+    check("start after a crash", &engine, before, memory);
+    engine.flush().unwrap();
+    check("flush", &engine, before, memory);
+    assert!(samples(&engine) >= 2 * sources);
+    check("a query of everything", &engine, before, memory);
 }
 
 /// Regression: before a write was rejected, a liveness scan listed the blocks of all segments.
