@@ -1,11 +1,11 @@
 //! Idle sources: filed sources that got no row for a while. Their names may leave memory.
 
 use crate::dictionary::Dictionary;
-use crate::dictionary::names::Names;
+use crate::dictionary::names::{Names, OTHER};
 use roaring::RoaringBitmap;
 
 /// Sources examined under one lock.
-const SOURCES_A_LOCK: u32 = 16 << 10;
+const SOURCES_A_LOCK: u32 = 32 << 10;
 /// Names examined under one lock.
 const NAMES_A_LOCK: u32 = 4 << 10;
 
@@ -50,7 +50,10 @@ impl Idle {
         names: &mut Names,
     ) -> Option<u32> {
         let mut found = Vec::new();
-        let next = names.list(cursor, NAMES_A_LOCK, &self.sources, &mut found);
+        let next = match cursor < OTHER {
+            true => self.list_canonical(cursor, names, &mut found),
+            false => names.list(cursor, NAMES_A_LOCK, &self.sources, &mut found),
+        };
         for (source, number) in found {
             // A source may have left its file meanwhile.
             if filed.contains(source) && is_idle(source) {
@@ -58,6 +61,20 @@ impl Idle {
             }
         }
         next
+    }
+
+    /// Lists canonical names as [`Names::list`] does. Passes over numbers without idle sources.
+    fn list_canonical(
+        &self,
+        cursor: u32,
+        names: &Names,
+        found: &mut Vec<(u32, u32)>,
+    ) -> Option<u32> {
+        let mut sources = self.sources.range(cursor..);
+        let some = sources.by_ref().take(NAMES_A_LOCK as usize);
+        let named = some.filter(|source| names.has_canonical(*source));
+        found.extend(named.map(|source| (source, source)));
+        sources.next()
     }
 
     /// Returns the memory used, in bytes.

@@ -93,11 +93,10 @@ fn leave(head: &mut Head, cursor: u32, ticks: u16) -> Option<u32> {
             false => None,
         };
     }
-    if !head.should_more_leave() {
-        return None;
+    match head.should_more_leave() {
+        true => head.remove_idle_names(cursor, ticks),
+        false => None,
     }
-    let next = head.remove_idle_names(cursor, ticks);
-    next.filter(|next| *next < OTHER)
 }
 
 #[cfg(test)]
