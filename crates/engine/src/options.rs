@@ -85,7 +85,8 @@ pub enum Bundling {
 /// readable with every setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filing {
-    /// The oldest sources, if the names and tags of all sources would take more than a tenth of the memory.
+    /// The oldest sources, if the names and tags of all sources would take more than a tenth of the memory. If the memory
+    /// is still short, sources without rows for a while become dormant: a row of such a source reads its name from a file.
     #[default]
     Oldest,
     /// All sources, for tests.
