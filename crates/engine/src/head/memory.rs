@@ -23,8 +23,10 @@ const PAIRS_SHARE: usize = 5;
 /// Part of the registry's share that is left to the row of each filed source, in bytes. More sources have space when tags
 /// are on the disk, and each of them may have a row in memory.
 const ROW_OF_FILED: usize = 16;
-/// Minimum bytes of a source with its name in memory: the hash and its place in the table, the layout, and counters.
-const LEAST_NAMED: usize = 24;
+/// Approximate bytes of a dormant source: the layout, counters, and its part of lists; and those of a name: the hash and
+/// its place in the table.
+const DORMANT: usize = 20;
+const NAME: usize = 19;
 /// Parts of the registry's limit, in eighths: from the first on, sources become dormant that are idle for long; from the
 /// second on, those that are idle for a short time; until the third is left.
 const IDLE_LEAVE: usize = 6;
@@ -159,9 +161,12 @@ impl Head {
         }
     }
 
-    /// Returns how many names have space, at most, if the registry has nothing else.
-    pub fn most_names(&self) -> u32 {
-        u32::try_from(self.registry_limit() / LEAST_NAMED).unwrap_or(u32::MAX)
+    /// Returns how many of `filed` sources about have their names in memory after a start.
+    pub fn named_at_start(&self, filed: u32) -> u32 {
+        let limit = self.registry_limit() / 8 * ENOUGH_LEFT;
+        let left = limit.saturating_sub(filed as usize * DORMANT);
+        let named = left / (NAME + ROW_OF_FILED);
+        filed.min(u32::try_from(named).unwrap_or(u32::MAX))
     }
 
     fn registry_limit(&self) -> usize {

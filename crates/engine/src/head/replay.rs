@@ -27,9 +27,15 @@ impl From<Short> for NotAdded {
 }
 
 impl Head {
-    /// Gives the table of names, which is empty, the size for so many names, if they have space in memory.
-    pub fn make_space(&mut self, names: u32) {
-        self.names.make_space(names.min(self.most_names()));
+    /// Gives the table of names, which is empty, the size for the names of so many sources, without those of filed sources
+    /// that have no space in memory.
+    pub fn make_space(&mut self, sources: u32) {
+        let filed = self.filed();
+        let in_files = filed.files().iter().map(|file| file.sources().len());
+        let filed = u32::try_from(in_files.sum::<u64>()).unwrap_or(u32::MAX);
+        let others = sources.saturating_sub(filed);
+        self.names
+            .make_space(others.saturating_add(self.named_at_start(filed)));
     }
 
     /// Returns the layouts, to add those that are found.
