@@ -30,6 +30,8 @@ const URGENT: Rest = Rest {
 };
 /// For tests.
 const NONE: Rest = Rest { time: 0, ticks: 0 };
+/// Time from a search that found nothing until the next, ns: all sources are in use.
+const PAUSE: u64 = 60_000_000_000;
 /// Number of locks of the head in a step of the job. Writers may wait for a step to end.
 const LOCKS: usize = 32;
 
@@ -37,8 +39,12 @@ const LOCKS: usize = 32;
 /// whether more can be done at once.
 pub(super) fn make_dormant(core: &Core, dormancy: &mut Dormancy) -> bool {
     let next = match *dormancy {
-        Dormancy::Off if core.head().should_idle_leave() => Dormancy::Noting { cursor: 0 },
-        Dormancy::Off => return false,
+        Dormancy::Off { until } => {
+            if core.clock.monotonic() < until || !core.head().should_idle_leave() {
+                return false;
+            }
+            Dormancy::Noting { cursor: 0 }
+        }
         Dormancy::Noting { cursor } => match repeat(core, cursor, Head::add_idle) {
             Some(cursor) => Dormancy::Noting { cursor },
             None => Dormancy::Waiting {
@@ -50,22 +56,42 @@ pub(super) fn make_dormant(core: &Core, dormancy: &mut Dormancy) -> bool {
             if core.clock.monotonic() - since < time {
                 return false;
             }
-            let cursor = OTHER;
-            Dormancy::Leaving { cursor, ticks }
-        }
-        Dormancy::Leaving { cursor, ticks } => {
-            match repeat(core, cursor, |head, cursor| leave(head, cursor, ticks)) {
-                Some(cursor) => Dormancy::Leaving { cursor, ticks },
-                None => Dormancy::Off,
+            Dormancy::Leaving {
+                cursor: OTHER,
+                ticks,
+                before: dormant(core),
             }
         }
+        Dormancy::Leaving {
+            cursor,
+            ticks,
+            before,
+        } => match repeat(core, cursor, |head, cursor| leave(head, cursor, ticks)) {
+            Some(cursor) => Dormancy::Leaving {
+                cursor,
+                ticks,
+                before,
+            },
+            None => end(core, before),
+        },
     };
-    if matches!(next, Dormancy::Off) {
-        core.head().clear_idle();
-        core.request_trim();
-    }
     *dormancy = next;
     true
+}
+
+/// Ends a search.
+fn end(core: &Core, before: u64) -> Dormancy {
+    core.head().clear_idle();
+    if dormant(core) > before {
+        core.request_trim();
+        return Dormancy::Off { until: 0 };
+    }
+    let until = core.clock.monotonic() + PAUSE;
+    Dormancy::Off { until }
+}
+
+fn dormant(core: &Core) -> u64 {
+    core.head().filed_sources().1
 }
 
 /// Returns when a source may become dormant now.

@@ -11,16 +11,26 @@ pub(crate) struct FilingMemory {
     pub dormancy: Dormancy,
 }
 
-/// State of the search for sources that may become dormant.
-#[derive(Clone, Copy, Default)]
+/// State of the search for sources that may become dormant. Times are those of the monotonic clock, ns.
+#[derive(Clone, Copy)]
 pub(crate) enum Dormancy {
-    /// The registry has enough space.
-    #[default]
-    Off,
+    /// The registry has enough space, or the last search found nothing: no search begins before `until`.
+    Off { until: u64 },
     /// The head notes which sources are idle, those below `cursor` already.
     Noting { cursor: u32 },
-    /// Sources that are used meanwhile stay, since a time of the monotonic clock, ns.
+    /// Sources that are used meanwhile stay.
     Waiting { since: u64 },
-    /// Names leave memory, those below `cursor` already, if the source had no row for so many ticks.
-    Leaving { cursor: u32, ticks: u16 },
+    /// Names leave memory, those below `cursor` already, if the source had no row for so many ticks. `before` is the
+    /// number of dormant sources at the beginning.
+    Leaving {
+        cursor: u32,
+        ticks: u16,
+        before: u64,
+    },
+}
+
+impl Default for Dormancy {
+    fn default() -> Dormancy {
+        Dormancy::Off { until: 0 }
+    }
 }

@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::dictionary::filed::is_names;
 use crate::intake::{register, register_all};
+use crate::jobs::filing::memory::Dormancy;
 use crate::jobs::filing::tests::{SOME, check, files, found, name, write};
 use crate::jobs::forgetting::forget;
 use crate::jobs::step;
@@ -185,6 +186,36 @@ fn writers_that_compete_for_a_dormant_source_find_the_same() {
     assert!(world.core.head().counters.recalled > u64::from(SOME));
     let rows = SOME + WRITERS * ROUNDS as u32 * 2 * SOME;
     assert_eq!(world.rows() as u32, rows);
+}
+
+/// A search takes processor time, and has no use while all sources send rows.
+#[test]
+fn a_search_that_found_nothing_is_not_repeated_at_once() {
+    let world = World::new(options());
+    let mut parts = 0;
+    while !world.core.head().should_idle_leave() {
+        write(&world, parts * SOME..(parts + 1) * SOME, 0);
+        run_all(&world);
+        parts += 1;
+    }
+    run_all(&world);
+    let dormancy = || world.writing().filing.dormancy;
+    assert!(matches!(dormancy(), Dormancy::Waiting { .. }));
+    for part in 0..parts {
+        write(&world, part * SOME..(part + 1) * SOME, 1);
+    }
+    world.wait(601);
+    run_all(&world);
+    assert_eq!(dormant(&world.core), 0);
+    let now = world.core.clock.monotonic();
+    assert!(matches!(dormancy(), Dormancy::Off { until } if until > now));
+    // All are idle from now on.
+    world.wait(61);
+    run_all(&world);
+    assert!(matches!(dormancy(), Dormancy::Waiting { .. }));
+    world.wait(601);
+    run_all(&world);
+    assert!(dormant(&world.core) > 0);
 }
 
 /// Sources that send nothing for ten minutes leave space to new ones, and are found although no space is left for them.
