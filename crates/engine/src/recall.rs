@@ -24,6 +24,8 @@ pub(crate) struct Wanted {
     pub hash: NameHash,
     /// Source with the name, as soon as it is known.
     pub source: Option<u32>,
+    /// Numbers under which files have the name, although the sources were not filed: before they are, or afterwards.
+    unfiled: Vec<u32>,
 }
 
 impl Wanted {
@@ -36,6 +38,7 @@ impl Wanted {
             name,
             hash,
             source: None,
+            unfiled: Vec::new(),
         }
     }
 }
@@ -55,7 +58,10 @@ pub(crate) fn search<'a>(
     loop {
         let files = match search.next(&head) {
             Next::Read(files) => files,
-            Next::Done => return Ok((head, true)),
+            Next::Done => {
+                search.end(&head);
+                return Ok((head, true));
+            }
             Next::Anew => return Ok((head, false)),
         };
         drop(head);
@@ -122,12 +128,27 @@ impl<'w> Search<'w> {
             for wanted in missing.filter(|wanted| wanted.source.is_none()) {
                 match filed.find(&file, &wanted.name) {
                     Err(Error::Damage { .. }) => return mend(core, &core.writing()).map(drop),
-                    found => wanted.source = found?,
+                    Ok(None) => {}
+                    Ok(Some(source)) if filed.sources().contains(source) => {
+                        wanted.source = Some(source);
+                    }
+                    Ok(Some(source)) => wanted.unfiled.push(source),
+                    Err(error) => return Err(error),
                 }
             }
             self.read.push(file);
         }
         Ok(())
+    }
+
+    /// Takes sources that were filed after their file was read.
+    fn end(&mut self, head: &Head) {
+        let filed = head.filed();
+        let missing = self.wanted.iter_mut();
+        for wanted in missing.filter(|wanted| wanted.source.is_none()) {
+            let mut found = wanted.unfiled.iter().copied();
+            wanted.source = found.find(|source| filed.sources().contains(*source));
+        }
     }
 }
 
@@ -180,6 +201,26 @@ mod tests {
         };
         search.read(&world.core, files).unwrap();
         assert!(matches!(search.next(&world.core.head()), Next::Done));
+        assert_eq!(wanted[0].source, Some(150));
+    }
+
+    /// Regression: a file is there before its sources are filed. A name that was read in between was absent, and was
+    /// registered twice.
+    #[test]
+    fn a_source_that_is_filed_after_its_file_was_read_is_found() {
+        let world = world();
+        file(&world, 0..100);
+        let mut wanted = wanted(&world, 150);
+        let mut search = Search::new(&world.core.head(), &mut wanted);
+        let Next::Read(mut files) = search.next(&world.core.head()) else {
+            panic!("there is a file");
+        };
+        file(&world, 100..200);
+        files.unread = world.core.head().filed().files().to_vec();
+        search.read(&world.core, files).unwrap();
+        assert_eq!(search.wanted[0].source, None);
+        assert!(matches!(search.next(&world.core.head()), Next::Done));
+        search.end(&world.core.head());
         assert_eq!(wanted[0].source, Some(150));
     }
 

@@ -186,13 +186,12 @@ impl Filed {
         Ok(None)
     }
 
-    /// Returns the filed source with a canonical name, if it is in one of the files.
+    /// Returns the number under which one of the files has a canonical name. The source may be filed or not.
     ///
     /// # Errors
     /// If the file is damaged, or the disk fails.
     pub fn find(&self, file: &Arc<NamesFile>, name: &[u8]) -> Result<Option<u32>, Error> {
-        let found = self.result(file, file.find(&self.cache, name))?;
-        Ok(found.filter(|source| self.sources.contains(*source)))
+        self.result(file, file.find(&self.cache, name))
     }
 
     /// Returns the filed sources that meet a selector.
