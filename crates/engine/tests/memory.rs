@@ -255,7 +255,7 @@ fn the_memory_of_silent_sources_stays_within_its_setting() {
     let engine = open(&clock);
     let mut sources = 0;
     let work = |engine: &Engine, sources: usize| {
-        if sources % (BATCHES * 1000) == 0 {
+        if sources.is_multiple_of(BATCHES * 1000) {
             clock.advance(200_000_000_000);
             engine.commit().unwrap();
             while engine.step().unwrap() {}

@@ -150,14 +150,17 @@ impl Head {
         self.claims_eighths(ENOUGH_LEFT)
     }
 
-    /// Returns whether the registry has more than its part, and any filed source is not dormant.
+    /// Returns whether the registry has more than its part, and any source can become dormant.
     fn claims_eighths(&self, eighths: usize) -> bool {
         let (filed, dormant) = self.filed_sources();
         match self.options.filing {
             Filing::Never => false,
-            _ if filed == dormant => false,
-            Filing::Oldest => self.claimed_bytes() > self.registry_limit() / 8 * eighths,
-            Filing::Always => true,
+            Filing::Oldest => {
+                self.claimed_bytes() > self.registry_limit() / 8 * eighths
+                    && self.names.sources() > 0
+                    && !self.has_rollup()
+            }
+            Filing::Always => filed > dormant,
         }
     }
 

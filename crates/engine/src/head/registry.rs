@@ -363,24 +363,55 @@ impl Head {
     /// Begins to note which sources are idle, with the sources from `cursor` on. Returns the next cursor, unless all
     /// sources were examined.
     pub fn add_idle(&mut self, cursor: u32) -> Option<u32> {
-        let dictionary = self.dictionary.read();
-        let dictionary = dictionary.expect("no panic while the dictionary is locked");
-        self.idle.add(cursor, &dictionary, &self.names)
+        self.idle.add(cursor, self.sources(), &self.names)
     }
 
-    /// Removes names of the sources that began no block since [`Head::add_idle`], and had no row for `ticks`, from the
-    /// number `cursor` on. Returns the next cursor, unless all names were examined.
+    /// Returns whether a source began no block since [`Head::add_idle`], and had no row for `ticks`.
+    fn is_idle(&self, source: u32, ticks: u16) -> bool {
+        let open = self.buffers.state(source);
+        let rests = open.rows == 0 || self.tick.wrapping_sub(open.touched) >= ticks;
+        rests && self.idle.sources().contains(source)
+    }
+
+    /// Returns those of some sources that may be idle.
+    pub fn noted_idle(&self, mut sources: RoaringBitmap) -> RoaringBitmap {
+        sources &= self.idle.sources();
+        sources
+    }
+
+    /// Returns those of some sources that had no row for `ticks`. The others are not idle any more.
+    pub fn take_idle(&mut self, sources: Vec<u32>, ticks: u16) -> Vec<u32> {
+        let (idle, used): (Vec<u32>, Vec<u32>) = sources
+            .into_iter()
+            .partition(|source| self.is_idle(*source, ticks));
+        used.into_iter().for_each(|source| self.idle.remove(source));
+        idle
+    }
+
+    /// Removes names of idle sources, from the number `cursor` on: canonical names if the source is filed, and all others.
+    /// Returns the next cursor, unless all names were examined.
     pub fn remove_idle_names(&mut self, cursor: u32, ticks: u16) -> Option<u32> {
-        let dictionary = self.dictionary.read();
+        let mut found = Vec::new();
+        let next = self.idle.list(cursor, &self.names, &mut found);
+        self.remove_if_idle(&found, ticks);
+        next
+    }
+
+    /// Removes names, given as pairs of source and number, as [`Head::remove_idle_names`] does.
+    pub fn remove_if_idle(&mut self, names: &[(u32, u32)], ticks: u16) {
+        let dictionary = self.dictionary.clone();
+        let dictionary = dictionary.read();
         let dictionary = dictionary.expect("no panic while the dictionary is locked");
-        let (buffers, tick) = (&self.buffers, self.tick);
-        let is_idle = |source| {
-            let open = buffers.state(source);
-            open.rows == 0 || tick.wrapping_sub(open.touched) >= ticks
-        };
         let filed = dictionary.filed().sources();
-        self.idle
-            .remove_names(cursor, filed, is_idle, &mut self.names)
+        for &(source, number) in names {
+            let can_leave = match number == source {
+                true => filed.contains(source) && self.names.has_canonical(source),
+                false => true,
+            };
+            if can_leave && self.is_idle(source, ticks) {
+                self.names.remove(number);
+            }
+        }
     }
 
     /// Ends noting which sources are idle.

@@ -4,10 +4,13 @@
 //! takes about 10 µs instead of 0.1, and more if the disk must be read. Memory then limits the number of sources that
 //! send rows, not the number of sources that a store has.
 
+use super::file::{AT_ONCE, file};
 use super::memory::Dormancy;
 use crate::core::Core;
 use crate::dictionary::names::OTHER;
+use crate::error::Error;
 use crate::head::Head;
+use crate::jobs::writing::Writing;
 use crate::options::Filing;
 
 /// When a source may become dormant.
@@ -37,11 +40,14 @@ const LOCKS: usize = 32;
 
 /// Performs a step: notes which sources are idle, or lets those become dormant that are idle for long enough. Returns
 /// whether more can be done at once.
-pub(super) fn make_dormant(core: &Core, dormancy: &mut Dormancy) -> bool {
-    let next = match *dormancy {
+///
+/// # Errors
+/// If a names file cannot be written.
+pub(super) fn make_dormant(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+    let next = match writing.filing.dormancy {
         Dormancy::Off { until } => {
             if core.clock.monotonic() < until || !core.head().should_idle_leave() {
-                return false;
+                return Ok(false);
             }
             Dormancy::Noting { cursor: 0 }
         }
@@ -54,12 +60,18 @@ pub(super) fn make_dormant(core: &Core, dormancy: &mut Dormancy) -> bool {
         Dormancy::Waiting { since } => {
             let Rest { time, ticks } = rest(core);
             if core.clock.monotonic() - since < time {
-                return false;
+                return Ok(false);
             }
-            Dormancy::Leaving {
-                cursor: OTHER,
-                ticks,
-                before: dormant(core),
+            let before = dormant(core);
+            let cursor = OTHER;
+            let is_short = core.head().should_idle_leave();
+            match is_short {
+                true => Dormancy::Leaving {
+                    cursor,
+                    ticks,
+                    before,
+                },
+                false => end(core, before),
             }
         }
         Dormancy::Leaving {
@@ -72,11 +84,31 @@ pub(super) fn make_dormant(core: &Core, dormancy: &mut Dormancy) -> bool {
                 ticks,
                 before,
             },
+            None if core.head().should_more_leave() => Dormancy::Filing { ticks, before },
             None => end(core, before),
         },
+        Dormancy::Filing { ticks, before } => {
+            let filed = file_idle(core, writing, ticks)?;
+            let is_short = core.head().should_more_leave();
+            match filed && is_short {
+                true => Dormancy::Filing { ticks, before },
+                false => end(core, before),
+            }
+        }
     };
-    *dormancy = next;
-    true
+    writing.filing.dormancy = next;
+    Ok(true)
+}
+
+/// Files some idle sources, and removes their names from memory. Returns false if there are too few.
+fn file_idle(core: &Core, writing: &mut Writing, ticks: u16) -> Result<bool, Error> {
+    let keep = |head: &mut Head, some| head.take_idle(some, ticks);
+    let filed = file(core, writing, Head::noted_idle, keep)?;
+    let names: Vec<(u32, u32)> = filed.iter().map(|source| (source, source)).collect();
+    for some in names.chunks(AT_ONCE) {
+        core.head().remove_if_idle(some, ticks);
+    }
+    Ok(!filed.is_empty())
 }
 
 /// Ends a search.
@@ -113,15 +145,10 @@ fn repeat(core: &Core, cursor: u32, part: impl Fn(&mut Head, u32) -> Option<u32>
 /// Removes some names of idle sources: first those that are not canonical, then canonical names until enough memory is
 /// left. Returns the next cursor, unless the pass is over.
 fn leave(head: &mut Head, cursor: u32, ticks: u16) -> Option<u32> {
-    if cursor >= OTHER {
-        return match head.should_idle_leave() {
-            true => Some(head.remove_idle_names(cursor, ticks).unwrap_or(0)),
-            false => None,
-        };
-    }
-    match head.should_more_leave() {
+    match cursor < OTHER {
+        true if !head.should_more_leave() => None,
         true => head.remove_idle_names(cursor, ticks),
-        false => None,
+        false => Some(head.remove_idle_names(cursor, ticks).unwrap_or(0)),
     }
 }
 

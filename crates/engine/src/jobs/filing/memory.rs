@@ -27,6 +27,8 @@ pub(crate) enum Dormancy {
         ticks: u16,
         before: u64,
     },
+    /// Idle sources that are not filed are filed, and their names leave memory at once.
+    Filing { ticks: u16, before: u64 },
 }
 
 impl Default for Dormancy {

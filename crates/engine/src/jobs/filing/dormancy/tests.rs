@@ -218,6 +218,41 @@ fn a_search_that_found_nothing_is_not_repeated_at_once() {
     assert!(dormant(&world.core) > 0);
 }
 
+/// Tags that sources share take little memory, and are not filed for their own sake.
+#[test]
+fn sources_with_shared_tags_become_dormant() {
+    let world = World::new(options());
+    let name = |number: u32| format!("m,host=h{},sensor=s{}", number / 50, number % 50);
+    let write = |part: u32, time: i64| {
+        let names: Vec<String> = (part * SOME..(part + 1) * SOME).map(name).collect();
+        world.append_named(&names, time);
+        run_all(&world);
+    };
+    let mut parts = 0;
+    while !world.core.head().should_idle_leave() {
+        write(parts, 0);
+        parts += 1;
+    }
+    assert_eq!(world.core.head().filed_sources(), (0, 0));
+    // The first sources are in use.
+    world.wait(400);
+    write(0, 1);
+    world.wait(400);
+    run_all(&world);
+    let head = world.core.head();
+    let (filed, dormant) = head.filed_sources();
+    assert!(dormant > u64::from(2 * SOME), "{dormant} of {filed} filed");
+    assert!(!head.should_more_leave());
+    assert!((0..SOME).all(|source| head.names().has_canonical(source)));
+    drop(head);
+    for part in 0..2 * parts {
+        write(part, 2);
+        world.wait(200);
+    }
+    assert_eq!(world.core.head().sources(), 2 * parts * SOME);
+    assert_eq!(world.rows() as u32, (3 * parts + 1) * SOME);
+}
+
 /// Sources that send nothing for ten minutes leave space to new ones, and are found although no space is left for them.
 #[test]
 fn memory_limits_the_sources_that_send_rows() {
