@@ -80,6 +80,8 @@ pub(crate) struct Core {
     pub(crate) bundles: Arc<BundleCache>,
     persisted_clock: Mutex<PersistedClock>,
     pub(crate) rules_changed: Vec<String>,
+    /// True if sources are dormant, or will be soon: a row may need its name from a file.
+    pub(crate) may_recall: AtomicBool,
     /// True if the ledger has entries that should soon be durable.
     ledger_waits: AtomicBool,
     /// Remaining number of times that free memory should be returned, because a large object was or
@@ -529,6 +531,7 @@ impl Core {
                 ..Durable::default()
             },
             names_seed: opened.parts.head.names().seed(),
+            may_recall: AtomicBool::new(opened.parts.head.has_dormant()),
             volume: opened.volume,
             locks: Locks::new(opened.parts.head, opened.parts.log, health.clone()),
             writers: parking_lot::Mutex::new(()),

@@ -48,6 +48,10 @@ impl Store for Engine {
         Engine::append_samples(self, field, sources, times, values)
     }
 
+    fn may_read(&self) -> bool {
+        Engine::may_read(self)
+    }
+
     fn durability(&self) -> Durability {
         Engine::durability(self)
     }

@@ -33,6 +33,7 @@ use seiner_platform::{Clock, Directory, Disk, SystemClock};
 use seiner_store::Extent;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Store that is open for reading and writing.
 ///
@@ -125,6 +126,12 @@ impl Engine {
     /// Returns the findings of the start.
     pub fn recovery(&self) -> &Recovery {
         self.core.recovery()
+    }
+
+    /// Returns whether an append may have to read names from files, because sources are dormant. It takes about 10 µs for
+    /// each of these, and more if the disk must be read.
+    pub fn may_read(&self) -> bool {
+        self.core.may_recall.load(Ordering::Relaxed)
     }
 
     /// Returns the durability of acknowledged rows.

@@ -311,10 +311,10 @@ impl AppState {
         health::with_surroundings(store, around)
     }
 
-    /// Runs work that may have to wait for space in the store. If a wait is likely, the other tasks of this
-    /// thread move to another thread first.
+    /// Runs work that may have to wait for space in the store, or for names on the disk. If a wait is likely, the other
+    /// tasks of this thread move to another thread first.
     pub fn with_patience<T>(&self, work: impl FnOnce() -> T) -> T {
-        match self.tight.load(Relaxed) {
+        match self.tight.load(Relaxed) || self.store.may_read() {
             true => port::waiting(work),
             false => work(),
         }

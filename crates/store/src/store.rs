@@ -83,6 +83,11 @@ pub trait Store: Send + Sync {
     /// If the store accepts no more rows. Earlier rows of the batch may have been accepted.
     fn append(&self, notation: &dyn Notation, batch: &Batch<'_>) -> Result<Receipt, Error>;
 
+    /// Returns whether an append may have to read names from a disk. A thread that must not wait should not call it then.
+    fn may_read(&self) -> bool {
+        false
+    }
+
     /// Returns the number of a source, which is registered if it is new. [`Store::append_columns`]
     /// takes this number, which saves the look-up of the name.
     ///

@@ -99,6 +99,10 @@ impl Store for LimitedStore {
         Ok(receipt)
     }
 
+    fn may_read(&self) -> bool {
+        self.store.may_read()
+    }
+
     fn register(&self, key: &SourceKey) -> Result<SourceId, Error> {
         match self.selector.holds(key) {
             true => self.store.register(key),

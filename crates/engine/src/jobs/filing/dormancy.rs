@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::head::Head;
 use crate::jobs::writing::Writing;
 use crate::options::Filing;
+use std::sync::atomic::Ordering;
 
 /// When a source may become dormant.
 struct Rest {
@@ -65,6 +66,7 @@ pub(super) fn make_dormant(core: &Core, writing: &mut Writing) -> Result<bool, E
             let before = dormant(core);
             let cursor = OTHER;
             let is_short = core.head().should_idle_leave();
+            core.may_recall.fetch_or(is_short, Ordering::Relaxed);
             match is_short {
                 true => Dormancy::Leaving {
                     cursor,

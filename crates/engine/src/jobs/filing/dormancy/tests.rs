@@ -38,6 +38,7 @@ fn asleep(options: Options) -> World {
     write(&world, 0..SOME, 0);
     run_all(&world);
     assert_eq!(dormant(&world.core), u64::from(SOME));
+    assert!(world.core.may_recall.load(Ordering::Relaxed));
     world
 }
 
@@ -120,6 +121,7 @@ fn dormant_sources_stay_dormant_at_a_start() {
     write(&world, 100..200, 1);
     let world = world.reopen(always());
     assert_eq!(dormant(&world.core), u64::from(SOME));
+    assert!(world.core.may_recall.load(Ordering::Relaxed));
     check(&world, SOME);
     write(&world, 0..SOME + 1, 2);
     assert_eq!(world.core.head().sources(), SOME + 1);
