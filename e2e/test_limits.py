@@ -256,3 +256,31 @@ def test_a_full_disk_is_reported_everywhere_until_space_is_free(serve, small_dis
     server.flush()
     assert server.status()["warnings"] == []
     assert "seiner_writes_rejected 0.0" in requests.get(server.url + "/metrics").text
+
+
+def test_silent_sources_send_again(serve):
+    """Names of silent sources leave a small memory, and are read from the disk when the sources send again."""
+    server = serve(memory="8 MiB", idle_seal="1s")
+    count = 80_000
+
+    def batches(tick):
+        for first in range(0, count, 2_000):
+            yield "".join(
+                f"meter,house=h{n // 4},serial={n * 2_654_435_761 % (1 << 32):08x} value={n % 97} "
+                f"{1_700_000_000_000_000_000 + tick * 10_000_000_000}\n"
+                for n in range(first, first + 2_000)
+            )
+
+    for lines in batches(0):
+        # On a slow machine, new sources may come faster than others leave.
+        until(lambda lines=lines: server.write(lines).status_code == 204, "new sources are rejected", 0.2)
+        time.sleep(0.1)
+    until(lambda: server.status()["engine"]["sources_dormant"] > count / 4, "few sources are dormant", 0.1)
+    for lines in batches(1):
+        assert server.write(lines).status_code == 204
+    status = server.status()["engine"]
+    assert status["sources_recalled"] > count / 4
+    assert status["memory_used_bytes"] <= status["memory_budget_bytes"]
+    counts = server.query('meter{house=~"h7|h8"}', step="365d", aggregate="count")
+    assert len(counts) == 8
+    assert len(server.query("meter{}", step="365d", aggregate="count")) == count
