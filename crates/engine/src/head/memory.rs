@@ -152,7 +152,6 @@ impl Head {
 
     /// Returns whether the registry has more than its part, and any source can become dormant.
     fn claims_eighths(&self, eighths: usize) -> bool {
-        let (filed, dormant) = self.filed_sources();
         match self.options.filing {
             Filing::Never => false,
             Filing::Oldest => {
@@ -160,7 +159,10 @@ impl Head {
                     && self.names.sources() > 0
                     && !self.has_rollup()
             }
-            Filing::Always => filed > dormant,
+            Filing::Always => {
+                let (filed, dormant) = self.filed_sources();
+                filed > dormant
+            }
         }
     }
 
