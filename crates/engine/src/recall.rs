@@ -155,7 +155,6 @@ impl<'w> Search<'w> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::step;
     use crate::jobs::testing::{World, options};
     use crate::options::{Filing, Options};
     use std::ops::Range;
@@ -167,13 +166,20 @@ mod tests {
     /// Writes rows, and files all names.
     fn file(world: &World, numbers: Range<u32>) {
         world.append_named(&names(numbers), 0);
-        world.flush();
-        while step(&world.core).unwrap() {}
+        world.run_all();
     }
 
     fn wanted(world: &World, number: u32) -> [Wanted; 1] {
         let key = SourceKey::new("m", [("pod", format!("p{number}"))]).unwrap();
         [Wanted::new(0, world.core.names_seed, &key)]
+    }
+
+    /// Returns the files that a search has not read.
+    fn unread(search: &Search<'_>, world: &World) -> Files {
+        match search.next(&world.core.head()) {
+            Next::Read(files) => files,
+            _ => panic!("there is a file"),
+        }
     }
 
     fn world() -> World {
@@ -190,15 +196,11 @@ mod tests {
         file(&world, 0..100);
         let mut wanted = wanted(&world, 150);
         let mut search = Search::new(&world.core.head(), &mut wanted);
-        let Next::Read(files) = search.next(&world.core.head()) else {
-            panic!("there is a file");
-        };
+        let files = unread(&search, &world);
         file(&world, 100..200);
         search.read(&world.core, files).unwrap();
         assert_eq!(search.wanted[0].source, None);
-        let Next::Read(files) = search.next(&world.core.head()) else {
-            panic!("there is a new file");
-        };
+        let files = unread(&search, &world);
         search.read(&world.core, files).unwrap();
         assert!(matches!(search.next(&world.core.head()), Next::Done));
         assert_eq!(wanted[0].source, Some(150));
@@ -212,9 +214,7 @@ mod tests {
         file(&world, 0..100);
         let mut wanted = wanted(&world, 150);
         let mut search = Search::new(&world.core.head(), &mut wanted);
-        let Next::Read(mut files) = search.next(&world.core.head()) else {
-            panic!("there is a file");
-        };
+        let mut files = unread(&search, &world);
         file(&world, 100..200);
         files.unread = world.core.head().filed().files().to_vec();
         search.read(&world.core, files).unwrap();
@@ -231,9 +231,7 @@ mod tests {
         file(&world, 0..100);
         let mut wanted = wanted(&world, 50);
         let mut search = Search::new(&world.core.head(), &mut wanted);
-        let Next::Read(files) = search.next(&world.core.head()) else {
-            panic!("there is a file");
-        };
+        let files = unread(&search, &world);
         search.read(&world.core, files).unwrap();
         assert!(matches!(search.next(&world.core.head()), Next::Done));
         world.core.head().remove_names(&[]);

@@ -5,6 +5,7 @@ use crate::closing::flush;
 use crate::core::Core;
 use crate::error::Error;
 use crate::intake::{append, append_columns, register};
+use crate::jobs::step;
 use crate::jobs::writing::{Writing, WritingGuard};
 use crate::opening::open;
 use crate::options::{Durability, Options};
@@ -116,6 +117,12 @@ impl World {
     /// Seals everything into segments.
     pub fn flush(&self) {
         flush(&self.core).unwrap();
+    }
+
+    /// Seals everything, and runs all jobs until they have nothing to do.
+    pub fn run_all(&self) {
+        self.flush();
+        while step(&self.core).unwrap() {}
     }
 
     /// Advances the clock by this many seconds.

@@ -323,12 +323,6 @@ mod tests {
         World::of_class(|class| class.keep.age = Some(Duration::from_secs(3600)))
     }
 
-    /// Runs all jobs until they have nothing to do.
-    fn run_all(world: &World) {
-        world.flush();
-        while step(&world.core).unwrap() {}
-    }
-
     #[test]
     fn sources_that_come_and_go_leave_their_numbers_to_new_ones() {
         let world = hourly();
@@ -336,9 +330,9 @@ mod tests {
         for round in 0..30 {
             let names = names(round);
             world.append_named(&names, i64::from(round) * 1800);
-            run_all(&world);
+            world.run_all();
             world.wait(1800);
-            run_all(&world);
+            world.run_all();
             assert!(listed(&world) <= 400, "round {round}: {}", listed(&world));
             let head = world.core.head();
             assert!(head.sources() <= 500, "round {round}: {}", head.sources());
@@ -362,19 +356,19 @@ mod tests {
     fn a_deleted_source_releases_its_name() {
         let world = hourly();
         world.append_named(&names(0), 0);
-        run_all(&world);
+        world.run_all();
         world.append_named(&names(1), 1);
-        run_all(&world);
+        world.run_all();
         assert_eq!(listed(&world), 200);
         let selector = Selector::parse(r#"m{pod^="p000"}"#).unwrap();
         let all = Interval::new(i64::MIN, i64::MAX);
         assert_eq!(delete(&world.core, &selector, all).unwrap(), 100);
-        run_all(&world);
+        world.run_all();
         assert_eq!(listed(&world), 100);
         assert_eq!(world.core.head().counters.forgotten, 100);
         // The same name is a new source.
         world.append_named(&names(0), 2);
-        run_all(&world);
+        world.run_all();
         assert_eq!((listed(&world), world.rows()), (200, 200));
     }
 
@@ -384,7 +378,7 @@ mod tests {
     fn a_row_during_a_round_keeps_its_source() {
         let world = hourly();
         world.append_named(&names(0), 0);
-        run_all(&world);
+        world.run_all();
         let core = &world.core;
         core.head().add_candidates(0);
         record_candidates(core).unwrap();

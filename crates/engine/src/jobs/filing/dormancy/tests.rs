@@ -1,6 +1,6 @@
 //! Tests of dormant sources on a small store.
 
-use crate::core::Core;
+use super::dormant;
 use crate::dictionary::filed::is_names;
 use crate::intake::{register, register_all};
 use crate::jobs::filing::memory::Dormancy;
@@ -23,20 +23,11 @@ fn always() -> Options {
     }
 }
 
-fn dormant(core: &Core) -> u64 {
-    core.head().filed_sources().1
-}
-
-fn run_all(world: &World) {
-    world.flush();
-    while step(&world.core).unwrap() {}
-}
-
 /// Returns a store whose first sources are dormant.
 fn asleep(options: Options) -> World {
     let world = World::new(options);
     write(&world, 0..SOME, 0);
-    run_all(&world);
+    world.run_all();
     assert_eq!(dormant(&world.core), u64::from(SOME));
     assert!(world.core.may_recall.load(Ordering::Relaxed));
     world
@@ -50,7 +41,7 @@ fn a_dormant_source_is_found_when_it_gets_a_row() {
     write(&world, 7..SOME + 100, 1);
     assert_eq!(world.core.head().sources(), SOME + 100);
     assert_eq!(dormant(&world.core), 7);
-    run_all(&world);
+    world.run_all();
     assert_eq!(dormant(&world.core), u64::from(SOME) + 100);
     assert_eq!(world.core.head().names().sources(), 0);
     // Names are found in both orders of their tags.
@@ -63,7 +54,7 @@ fn a_dormant_source_is_found_when_it_gets_a_row() {
         world.append_named(&names, 2);
         assert_eq!(world.core.head().sources(), SOME + 100);
     }
-    run_all(&world);
+    world.run_all();
     assert_eq!(dormant(&world.core), u64::from(SOME) + 100);
     check(&world, SOME + 100);
     assert_eq!(world.rows() as u32, SOME + SOME + 93 + SOME.div_ceil(3));
@@ -81,7 +72,7 @@ fn a_dormant_source_is_found_by_its_key() {
     let found = register_all(&world.core, &keys.iter().collect::<Vec<_>>()).unwrap();
     let found: Vec<u32> = found.into_iter().map(|source| source.unwrap().0).collect();
     assert_eq!(found, [3, 900, SOME, 3]);
-    run_all(&world);
+    world.run_all();
     assert_eq!(register(&world.core, &key(900)).unwrap(), SourceId(900));
     assert_eq!(world.core.head().sources(), SOME + 1);
 }
@@ -98,12 +89,12 @@ fn a_dormant_source_is_forgotten_and_comes_back_as_a_new_one() {
     world.wait(3000);
     write(&world, 0..100, 3000);
     world.wait(3000);
-    run_all(&world);
+    world.run_all();
     world.run(forget);
     assert_eq!(world.core.head().counters.forgotten, u64::from(SOME) - 100);
     assert!(found(&world, "").into_iter().eq(0..100));
     write(&world, 0..200, 6000);
-    run_all(&world);
+    world.run_all();
     assert_eq!(dormant(&world.core), 200);
     assert_eq!(world.rows(), 300);
     let world = world.reopen(hourly);
@@ -147,7 +138,7 @@ fn a_dormant_source_in_a_damaged_file_is_found() {
     assert_eq!(world.rows() as u32, 2 * SOME + 5);
     check(&world, SOME + 5);
     assert!(world.disk.open(&format!("{name}.damaged")).is_ok());
-    run_all(&world);
+    world.run_all();
     assert!(
         files(&world)
             .iter()
@@ -183,7 +174,7 @@ fn writers_that_compete_for_a_dormant_source_find_the_same() {
             step(&world.core).unwrap();
         }
     });
-    run_all(&world);
+    world.run_all();
     assert_eq!(world.core.head().sources(), 2 * SOME);
     assert!(world.core.head().counters.recalled > u64::from(SOME));
     let rows = SOME + WRITERS * ROUNDS as u32 * 2 * SOME;
@@ -197,26 +188,26 @@ fn a_search_that_found_nothing_is_not_repeated_at_once() {
     let mut parts = 0;
     while !world.core.head().should_idle_leave() {
         write(&world, parts * SOME..(parts + 1) * SOME, 0);
-        run_all(&world);
+        world.run_all();
         parts += 1;
     }
-    run_all(&world);
+    world.run_all();
     let dormancy = || world.writing().filing.dormancy;
     assert!(matches!(dormancy(), Dormancy::Waiting { .. }));
     for part in 0..parts {
         write(&world, part * SOME..(part + 1) * SOME, 1);
     }
     world.wait(601);
-    run_all(&world);
+    world.run_all();
     assert_eq!(dormant(&world.core), 0);
     let now = world.core.clock.monotonic();
     assert!(matches!(dormancy(), Dormancy::Off { until } if until > now));
     // All are idle from now on.
     world.wait(61);
-    run_all(&world);
+    world.run_all();
     assert!(matches!(dormancy(), Dormancy::Waiting { .. }));
     world.wait(601);
-    run_all(&world);
+    world.run_all();
     assert!(dormant(&world.core) > 0);
 }
 
@@ -228,7 +219,7 @@ fn sources_with_shared_tags_become_dormant() {
     let write = |part: u32, time: i64| {
         let names: Vec<String> = (part * SOME..(part + 1) * SOME).map(name).collect();
         world.append_named(&names, time);
-        run_all(&world);
+        world.run_all();
     };
     let mut parts = 0;
     while !world.core.head().should_idle_leave() {
@@ -240,7 +231,7 @@ fn sources_with_shared_tags_become_dormant() {
     world.wait(400);
     write(0, 1);
     world.wait(400);
-    run_all(&world);
+    world.run_all();
     let head = world.core.head();
     let (filed, dormant) = head.filed_sources();
     assert!(dormant > u64::from(2 * SOME), "{dormant} of {filed} filed");
@@ -263,7 +254,7 @@ fn memory_limits_the_sources_that_send_rows() {
     let mut awake = 0;
     while dormant(&world.core) == 0 {
         write(&world, part * SOME..(part + 1) * SOME, 0);
-        run_all(&world);
+        world.run_all();
         part += 1;
         if world.core.head().should_idle_leave() && awake == 0 {
             awake = part;
@@ -274,7 +265,7 @@ fn memory_limits_the_sources_that_send_rows() {
     assert!(awake > 0);
     for _ in 0..10 {
         write(&world, part * SOME..(part + 1) * SOME, 0);
-        run_all(&world);
+        world.run_all();
         world.wait(60);
         part += 1;
     }
