@@ -14,7 +14,7 @@ pub const START: u8 = 9;
 /// Value code: the bits follow in 8 bytes.
 pub const RAW: u8 = 9;
 /// Value code: a new decimal scale and mantissa follow.
-const SCALE: u8 = 10;
+pub const SCALE: u8 = 10;
 /// Value code: the text equals the previous text.
 const TEXT_SAME: u8 = 11;
 /// Value code: a text follows, preceded by its length in 2 bytes.

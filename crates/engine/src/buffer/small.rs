@@ -3,8 +3,10 @@
 //! A source with its own line costs a line and a slot of the slab, at least 128 bytes, however few
 //! rows it has. A small block costs its rows and about six bytes: all that neighbours have in common
 //! is stored once for a group of sources. Column states are not stored. They are computed again from
-//! the rows, which are few.
+//! the rows, which are few. Most sensors send at the same intervals, so the distance of the first two rows, five bytes
+//! of most blocks, is stored once for the group, too: the *beat*.
 
+mod common;
 pub mod neighbours;
 
 use super::line::{GROUP, OpenState};
@@ -12,6 +14,7 @@ use super::number::{Limit, NUMBER_BYTES, Number};
 use super::row::{self, Coded, ColumnState, Reader, START, TimeState};
 use super::run;
 use super::shared::{MOST, SharedBuffers};
+use common::{Common, beat_bytes, beat_of, value_bytes};
 use seiner_codec::varint;
 use seiner_model::FieldType;
 use std::ops::Range;
@@ -28,9 +31,11 @@ const FIRST: usize = 9;
 const BLOCK: usize = 2 + 10 + 5 + 2 + 1 + 10 + SMALL_ROWS;
 /// Flag of a block: no decimal was found for the last value. Lower bits are the source in its group.
 const HOPELESS: u8 = 128;
+/// Flag of a block: the distance of its first two rows is that of the group, and is not stored in the block.
+const ON_BEAT: u8 = 64;
 
 const _: () = assert!(Common::BYTES + GROUP * BLOCK <= MOST, "a group fits");
-const _: () = assert!(GROUP <= HOPELESS as usize && BLOCK - 2 <= 255);
+const _: () = assert!(GROUP <= ON_BEAT as usize && BLOCK - 2 <= 255);
 
 /// Copy of a small block.
 pub struct Small {
@@ -79,7 +84,22 @@ impl Small {
             } else {
                 self.first_time()
             },
+            beat: self.second_time().map_or(0, |time| time.beat),
         }
+    }
+
+    /// Returns the place of the second row's time, and the distance of the first two rows. Returns `None` if the block has
+    /// no second row, or if that distance cannot be a beat.
+    fn second_time(&self) -> Option<SecondTime> {
+        if self.state.rows < 2 {
+            return None;
+        }
+        let codes = FIRST + value_bytes(self.rows[0], self.rows[FIRST]);
+        let beat = beat_of(self.rows[codes], self.rows[codes + 1..].first_chunk()?)?;
+        Some(SecondTime {
+            at: codes + 1,
+            beat,
+        })
     }
 
     /// Adds a row that fits.
@@ -146,31 +166,12 @@ pub fn has_space(state: OpenState, bytes: usize) -> bool {
     fits(state.bytes as usize + bytes, state.rows + 1)
 }
 
-/// Numbers from which the blocks of a group differ: those of the block that was stored first.
-#[derive(Clone, Copy)]
-struct Common {
-    block: u64,
-    journal_file: u32,
-    time: i64,
-}
-
-impl Common {
-    const BYTES: usize = 20;
-
-    fn read(string: &[u8]) -> Common {
-        let word = |at: usize| u64::from_le_bytes(string[at..at + 8].try_into().expect("8 bytes"));
-        Common {
-            block: word(0),
-            journal_file: word(8) as u32,
-            time: word(12) as i64,
-        }
-    }
-
-    fn put(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.block.to_le_bytes());
-        out.extend_from_slice(&self.journal_file.to_le_bytes());
-        out.extend_from_slice(&self.time.to_le_bytes());
-    }
+/// Time of the second row of a block.
+struct SecondTime {
+    /// Position in the rows.
+    at: usize,
+    /// Distance to the first row in ns.
+    beat: i64,
 }
 
 /// Small blocks of a store, by source.
@@ -214,9 +215,11 @@ impl SmallBlocks {
     ) -> Option<((Coded, Coded), usize)> {
         let stored = self.stored(source)?;
         let (row, coded) = stored.next_row(field_type, tick, limit, (time, value))?;
+        let (row, beat) = stored.without_beat(row, stored.beat);
         let (block, figures) = (stored.range, stored.figures);
-        self.last = Some((source, block.end + row.len));
-        let string = self.buffers.insert(group(source), block.end, row.bytes());
+        self.last = Some((source, block.end + row.stored().len()));
+        let string = self.buffers.insert(group(source), block.end, row.stored());
+        Common::set_beat(string, beat);
         row.count(source, &mut string[block.start..], figures - block.start);
         Some((coded, row.len))
     }
@@ -248,10 +251,11 @@ impl SmallBlocks {
         let string = self.buffers.get(group(source));
         let blocks = string.get(Common::BYTES..).unwrap_or_default();
         let old = old.start - Common::BYTES..old.end - Common::BYTES;
+        let new = small.map(Small::common);
         let common = match old.len() == blocks.len() {
             // The only block of the group may have been without rows.
-            true => small.map(Small::common),
-            false => Some(Common::read(string)),
+            true => new,
+            false => Some(Common::read(string).or_beat_of(new)),
         };
         let Some(common) = common else {
             self.last = None;
@@ -330,6 +334,10 @@ struct Stored<'s> {
     hopeless: bool,
     /// Time of the first row.
     time: i64,
+    /// Distance of the first two rows in the group. 0 if it is not known yet.
+    beat: i64,
+    /// True if this distance is not in `rows`.
+    is_on_beat: bool,
     /// Rows without the time of the first row.
     rows: &'s [u8],
     /// Position of the block.
@@ -367,14 +375,43 @@ impl Stored<'_> {
         Some((row, coded))
     }
 
+    /// Returns a row that follows without its distance, if it is the second row and on the beat of the group. The first
+    /// such row of a group makes the beat, which is also returned.
+    fn without_beat(&self, mut row: NewRow, beat: i64) -> (NewRow, i64) {
+        if self.state.rows != 1 {
+            return (row, beat);
+        }
+        let payload = row.bytes[1..]
+            .first_chunk()
+            .expect("a row has space for a word");
+        let own = beat_of(row.bytes[0], payload).filter(|own| beat == 0 || beat == *own);
+        let Some(own) = own else {
+            return (row, beat);
+        };
+        row.on_beat = beat_bytes(own);
+        row.bytes.copy_within(1 + row.on_beat..row.len, 1);
+        (row, own)
+    }
+
     fn small(&self) -> Small {
         let mut small = Small::new(self.state, self.hopeless, &[]);
-        if let [codes, rest @ ..] = self.rows {
-            small.rows[0] = *codes;
-            small.rows[1..FIRST].copy_from_slice(&self.time.to_le_bytes());
-            small.rows[FIRST..FIRST + rest.len()].copy_from_slice(rest);
-        }
         small.state = self.state;
+        let [codes, rest @ ..] = self.rows else {
+            return small;
+        };
+        small.rows[0] = *codes;
+        small.rows[1..FIRST].copy_from_slice(&self.time.to_le_bytes());
+        if !self.is_on_beat {
+            small.rows[FIRST..FIRST + rest.len()].copy_from_slice(rest);
+            return small;
+        }
+        // The distance follows the codes of the second row.
+        let (first, second) = rest.split_at(value_bytes(*codes, rest[0]) + 1);
+        let at = FIRST + first.len();
+        small.rows[FIRST..at].copy_from_slice(first);
+        small.rows[at..at + 8].copy_from_slice(&varint::zigzag(self.beat).to_le_bytes());
+        let at = at + beat_bytes(self.beat);
+        small.rows[at..at + second.len()].copy_from_slice(second);
         small
     }
 }
@@ -383,23 +420,30 @@ impl Stored<'_> {
 #[derive(Clone, Copy, Default)]
 struct NewRow {
     bytes: [u8; NUMBER_BYTES],
+    /// Bytes of the row, with those left out.
     len: usize,
+    /// Bytes of the distance to the first row that were left out.
+    on_beat: usize,
     /// The flag of the block, and the arrival of the row. `None` for rows of a journal.
     change: Option<(bool, u16)>,
 }
 
 impl NewRow {
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
+    /// Returns the bytes to store.
+    fn stored(&self) -> &[u8] {
+        &self.bytes[..self.len - self.on_beat]
     }
 
     /// Counts the row in a block behind which it was added. `figures` is their position in the block.
     fn count(&self, source: u32, block: &mut [u8], figures: usize) {
-        block[1] += self.len as u8;
+        block[1] += self.stored().len() as u8;
         block[figures + 2] += 1;
         if let Some((is_hopeless, tick)) = self.change {
-            block[0] = nth(source, is_hopeless);
+            block[0] = nth(source, is_hopeless) | block[0] & ON_BEAT;
             block[figures..figures + 2].copy_from_slice(&tick.to_le_bytes());
+        }
+        if self.on_beat != 0 {
+            block[0] |= ON_BEAT;
         }
     }
 }
@@ -420,7 +464,7 @@ fn group(source: u32) -> u32 {
 fn find(string: &[u8], mut at: usize, source: u32) -> Range<usize> {
     let nth = nth(source, false);
     while at < string.len() {
-        let (found, len) = (string[at] & !HOPELESS, string[at + 1] as usize);
+        let (found, len) = (string[at] & !(HOPELESS | ON_BEAT), string[at + 1] as usize);
         if found >= nth {
             let end = if found == nth { at + 2 + len } else { at };
             return at..end;
@@ -441,8 +485,17 @@ fn put(source: u32, small: &Small, common: Common, out: &mut Vec<u8>) {
     out.push(state.rows as u8);
     if state.rows != 0 {
         varint::put_i64(small.first_time().wrapping_sub(common.time), out);
-        out.push(small.rows()[0]);
-        out.extend_from_slice(&small.rows()[FIRST..]);
+        let rows = small.rows();
+        out.push(rows[0]);
+        let on_beat = small.second_time().filter(|time| time.beat == common.beat);
+        match on_beat {
+            Some(time) => {
+                out[start] |= ON_BEAT;
+                out.extend_from_slice(&rows[FIRST..time.at]);
+                out.extend_from_slice(&rows[time.at + beat_bytes(time.beat)..]);
+            }
+            None => out.extend_from_slice(&rows[FIRST..]),
+        }
     }
     out[start + 1] = (out.len() - start - 2) as u8;
 }
@@ -456,15 +509,19 @@ fn read(string: &[u8], range: Range<usize>) -> Stored<'_> {
     let figures = range.end - rest.len();
     let (touched, rows) = (u16::from_le_bytes([rest[0], rest[1]]), u16::from(rest[2]));
     rest = &rest[3..];
+    let is_on_beat = string[range.start] & ON_BEAT != 0;
     let (mut time, mut bytes) = (0, 0);
     if rows != 0 {
         time = varint::get_i64(&mut rest).expect("the time was written here");
-        bytes = rest.len() as u32 + FIRST as u32 - 1;
+        bytes = rest.len() + FIRST - 1;
+    }
+    if is_on_beat {
+        bytes += beat_bytes(common.beat);
     }
     let state = OpenState {
         block: common.block.wrapping_add(block as u64),
         journal_file: (i64::from(common.journal_file) + file) as u32,
-        bytes,
+        bytes: bytes as u32,
         rows,
         touched,
     };
@@ -472,6 +529,8 @@ fn read(string: &[u8], range: Range<usize>) -> Stored<'_> {
         state,
         hopeless: string[range.start] & HOPELESS != 0,
         time: common.time.wrapping_add(time),
+        beat: common.beat,
+        is_on_beat,
         rows: rest,
         range,
         figures,

@@ -107,6 +107,7 @@ impl SmallBlocks {
         let (string, out) = (self.buffers.get(group), &mut self.string);
         out.clear();
         let (mut copied, mut at, mut last) = (0, Common::BYTES, None);
+        let mut beat = None;
         for source in sources {
             let found = find(string, at, source);
             if found.is_empty() {
@@ -116,17 +117,20 @@ impl SmallBlocks {
             let Some(new) = row(rows, &stored) else {
                 break;
             };
+            let (new, followed) = stored.without_beat(new, beat.unwrap_or(stored.beat));
+            beat = Some(followed);
             at = stored.range.end;
             out.extend_from_slice(&string[copied..at]);
             let block = out.len() - stored.range.len();
-            out.extend_from_slice(new.bytes());
+            out.extend_from_slice(new.stored());
             let figures = stored.figures - stored.range.start;
             new.count(source, &mut out[block..], figures);
             last = Some((source, out.len()));
             (copied, rows, bytes) = (at, rows + 1, bytes + new.len);
         }
-        if rows > 0 {
+        if let Some(beat) = beat {
             out.extend_from_slice(&string[copied..]);
+            Common::set_beat(out, beat);
             self.last = last;
             self.buffers.put(group, out);
         }

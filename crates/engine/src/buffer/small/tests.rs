@@ -151,3 +151,115 @@ fn neighbours_with_a_row_each_take_few_bytes() {
     let each = blocks.page_bytes() as f64 / 16_000.0;
     assert!(each < 17.0, "{each} bytes");
 }
+
+/// Returns blocks of 16,000 sources, each with a row at each of these times.
+fn with_rows_at(times: impl Fn(u32) -> Vec<i64>) -> SmallBlocks {
+    let any = Limit {
+        bytes: u32::MAX,
+        first_block: 0,
+    };
+    let mut blocks = SmallBlocks::default();
+    for source in 0..16_000 {
+        blocks.add_source(source);
+        blocks.put(source, &Small::new(OpenState::default(), false, &[]));
+        for (row, time) in times(source).into_iter().enumerate() {
+            let row = (time, Number::F64(row as f64));
+            let first = blocks.append_first(source, 7, row);
+            first.or_else(|| blocks.append(source, FieldType::F64, 7, any, row));
+        }
+    }
+    blocks.release_idle();
+    blocks
+}
+
+fn times_of(small: &Small) -> Vec<i64> {
+    let (mut time, mut column) = (TimeState::default(), ColumnState::default());
+    let mut reader = Reader {
+        bytes: small.rows(),
+        at: 0,
+    };
+    let mut times = Vec::new();
+    while reader.at < reader.bytes.len() {
+        let codes = reader.bytes[reader.at];
+        reader.at += 1;
+        reader.time(codes & 15, &mut time).unwrap();
+        let read = reader.value(codes >> 4, FieldType::F64, &mut column);
+        read.unwrap();
+        times.push(time.last);
+    }
+    times
+}
+
+#[test]
+fn neighbours_on_one_beat_take_few_bytes() {
+    const SECOND: i64 = 1_000_000_000;
+    let each = |times: &dyn Fn(u32) -> Vec<i64>| {
+        let blocks = with_rows_at(times);
+        for source in [0, 1, 17, 15_999] {
+            assert_eq!(times_of(&blocks.get(source).unwrap()), times(source));
+        }
+        blocks.page_bytes() as f64 / 16_000.0
+    };
+    let start = 1_700_000_000 * SECOND;
+    let on_beat = each(&|_| vec![start, start + 10 * SECOND]);
+    // Every second source has an interval of its own.
+    let off_beat = each(&|source| {
+        let beat = match source % 2 {
+            0 => 10 * SECOND,
+            _ => (20 + i64::from(source)) * SECOND,
+        };
+        vec![start, start + beat, start + 3 * beat]
+    });
+    assert!(on_beat < 18.0, "{on_beat} bytes");
+    assert!(off_beat > on_beat + 2.5, "{off_beat} and {on_beat} bytes");
+}
+
+/// A distance that takes more bytes than a beat, none at all, or that goes back in time.
+#[test]
+fn any_distance_of_rows_is_kept() {
+    const DAY: i64 = 86_400_000_000_000;
+    for distance in [
+        0,
+        1,
+        -1,
+        127,
+        128,
+        -DAY,
+        2 * DAY,
+        400 * DAY,
+        i64::MAX,
+        i64::MIN,
+    ] {
+        for other in [distance, DAY] {
+            let times = |source: u32| {
+                let distance = [other, distance][source as usize % 2];
+                vec![5, 5i64.wrapping_add(distance), 7]
+            };
+            let blocks = with_rows_at(times);
+            for source in 0..32 {
+                let found = blocks.get(source).unwrap();
+                assert_eq!(times_of(&found), times(source), "{distance} and {other}");
+                let state = blocks.state(source).unwrap();
+                assert_eq!(state.bytes as usize, found.rows().len());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_group_takes_the_beat_of_a_block_that_is_put() {
+    let from = with_rows_at(|_| vec![0, 1_000_000_000]);
+    let mut blocks = SmallBlocks::default();
+    (0..32).for_each(|source| blocks.add_source(source));
+    for source in 0..32 {
+        blocks.put(source, &Small::new(OpenState::default(), false, &[]));
+    }
+    for source in 0..32 {
+        blocks.put(source, &from.get(source).unwrap());
+    }
+    for source in 0..32 {
+        assert_eq!(times_of(&blocks.get(source).unwrap()), [0, 1_000_000_000]);
+    }
+    let bytes = |blocks: &SmallBlocks| blocks.buffers.get(0).len();
+    assert_eq!(bytes(&blocks), bytes(&from));
+}
