@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// Name of the file that is being copied.
 const UNFINISHED: &str = "unfinished";
+/// End of the name of a names file that is being written.
+const UNFINISHED_NAMES: &str = ".new";
 /// Bytes that are copied at a time.
 const PIECE: usize = 1 << 20;
 
@@ -118,18 +120,18 @@ impl Copier<'_> {
     }
 }
 
-/// Returns the files that may change, in the order in which they are copied: the ledger first, because it names others.
+/// Returns the files that are copied each time, in this order: the ledger first, because it names others. All may change
+/// but names files. Those of a moment may be older than the catalog that is copied with them, and are not newer.
 ///
 /// # Errors
 /// If the disk cannot be listed.
 pub fn changing(source: &dyn Disk) -> Result<Vec<String>, Error> {
     let context = || "listing the files of the store".to_string();
     let mut names = source.list().map_err(failed(context))?;
-    names.retain(|name| {
-        !matches!(
-            FileKind::of(name),
-            FileKind::Segment | FileKind::Names | FileKind::Spare | FileKind::Other
-        )
+    names.retain(|name| match FileKind::of(name) {
+        FileKind::Segment | FileKind::Spare | FileKind::Other => false,
+        FileKind::Names => !name.ends_with(UNFINISHED_NAMES),
+        _ => true,
     });
     let rank = |name: &String| match FileKind::of(name) {
         FileKind::Ledger => 0,

@@ -331,3 +331,37 @@ fn progress_reaches_the_total_of_each_stage_at_the_given_pace() {
     );
     assert_eq!((last[0].0, last[1].0), (Stage::Copy, Stage::Check));
 }
+
+/// A store that has no memory for the names of its sources needs its names files at the first start.
+#[test]
+fn a_restored_store_has_its_names_files() {
+    let (_all, [data, folder, restored]) = folders();
+    let filing = Options {
+        filing: seiner_engine::Filing::Always,
+        ..options()
+    };
+    let engine = Engine::open_directory(&data, filing).unwrap();
+    for number in 0..100 {
+        append(&engine, &format!("sensor{number}"), 0..3);
+    }
+    while engine.status().sources_filed < 100 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::fs::write(data.join("names.new"), "being written").unwrap();
+    let backup = save(&data, &folder).unwrap().place;
+    drop(engine);
+    assert!(!backup.join("names.new").exists());
+    put_back(&backup, &restored).unwrap();
+    let files = |path: &Path| {
+        let all = contents(path).into_iter();
+        all.filter(|(name, ..)| name.starts_with("names-"))
+            .map(|(name, _, bytes)| (name, bytes))
+            .collect::<Vec<_>>()
+    };
+    assert!(!files(&restored).is_empty());
+    assert_eq!(files(&restored), files(&backup));
+    let engine = open(&restored);
+    assert_eq!(engine.status().sources_filed, 100);
+    drop(engine);
+    assert_eq!(times(&restored, "sensor42"), [0, 1, 2]);
+}
