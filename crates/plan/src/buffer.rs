@@ -9,16 +9,19 @@ const STATE_BYTES: f64 = 10.0;
 
 /// Bytes of the line of a source with a buffer of its own.
 pub const LINE: f64 = 64.0;
-/// Maximum bytes of the rows of a small block, which needs no line, and the bytes that it takes beside its rows: its
-/// head, and its part of the head and of the free space of the group, less the time that the group has in common.
+/// Maximum bytes of the rows of a small block.
 const SMALL_ROWS: f64 = 96.0;
-const SMALL_HEAD: f64 = 4.0;
 
-/// Returns the bytes of `rows` rows of one number if they fit into a small block. The engine stores them so when memory
-/// is short.
-pub fn small_block(rows: f64, fields: u64, row_bytes: f64) -> Option<f64> {
-    let bytes = first_row(fields) + (rows - 1.0).max(0.0) * row_bytes;
-    (fields == 1 && bytes <= SMALL_ROWS).then_some(SMALL_HEAD + bytes)
+/// Returns the maximum rows of one number in a small block, which needs no line. Such a block always has space for one
+/// more row of the largest size.
+pub fn small_rows(row_bytes: f64) -> f64 {
+    2.0 + (SMALL_ROWS - first_row(1) - row_bound(1)).max(0.0) / row_bytes
+}
+
+/// Returns whether the engine makes small blocks when memory is short: if the rows of blocks take less than half of
+/// such a block. `rows` are those of full blocks; blocks are at all stages of filling.
+pub fn are_few(rows: f64, row_bytes: f64) -> bool {
+    first_row(1) + rows / 2.0 * row_bytes < SMALL_ROWS / 2.0
 }
 
 /// Returns the bytes at which a source's buffer is sealed: B for every four fields, at most 256 KiB.

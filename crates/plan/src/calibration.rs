@@ -2,12 +2,14 @@
 //! of journal, memory and processor time.
 
 use crate::buffer::{
-    LINE, buffer_limit, first_row, left_behind, row_bound, row_slot, small_block, state_slot,
+    LINE, are_few, buffer_limit, first_row, left_behind, row_bound, row_slot, small_rows,
+    state_slot,
 };
 use crate::demand::Demand;
+use crate::forecast::Bound;
 use crate::trial::{
-    MOST_ROWS, Point, ROWS, Starts, Subject, fill, footer_bytes, rate, row_bytes, row_bytes_of,
-    scatter, trial,
+    MOST_ROWS, Point, ROWS, SmallBlocks, Starts, Subject, fill, footer_bytes, rate, row_bytes,
+    row_bytes_of, scatter, small_blocks, trial,
 };
 
 /// Block sizes in bytes for which recorded samples are tried: those among which a plan chooses.
@@ -26,22 +28,18 @@ pub struct Calibration {
     /// Spread of the moments at which buffers of one age double. 0: all buffers double at the same row. 1: a page stays
     /// in use until the last of its buffers has moved.
     pub scatter: f64,
+    /// Memory of blocks with few rows of one number while memory is short. `None` for sources of several numbers.
+    pub small: Option<SmallBlocks>,
     /// Bytes of footer per block.
     pub footer_bytes: f64,
     /// Memory in bytes of a source without rows: names and look-up.
     pub source_bytes: f64,
     /// Rows that one processor appends per second.
     pub rows_per_s: f64,
-    /// Processor time of the start of an empty store, in seconds.
-    pub empty_s: f64,
-    /// Processor time of a start per row that is read back from the journal, in seconds.
-    pub replay_s: f64,
-    /// Processor time of a start per block that begins in the journal, in addition to its rows, in seconds.
-    pub begin_s: f64,
-    /// Processor time of a start per source, in seconds.
-    pub name_s: f64,
-    /// Processor time of a start per block, in seconds: reading and counting its index entry.
-    pub entry_s: f64,
+    /// Processor time of a start.
+    pub starts: Starts,
+    /// The same with small blocks, which are slower to fill. `None` if there are none.
+    pub small_starts: Option<Starts>,
 }
 
 impl Calibration {
@@ -84,7 +82,7 @@ impl Calibration {
         let own_row = full.last().map_or(generated_row, |(block_bytes, point)| {
             row_bytes_of(*block_bytes, point.rows, demand.fields)
         });
-        let starts = Starts::make(costs, generated_row)?;
+        let small = small_blocks(demand, own_row)?;
         Ok(Calibration {
             points,
             full: full
@@ -94,15 +92,22 @@ impl Calibration {
             row_bytes: own_row,
             generated_row,
             scatter: scatter(costs, generated_row)?,
+            small,
             footer_bytes: footer_bytes(costs)?,
             source_bytes,
             rows_per_s,
-            empty_s: starts.empty_s,
-            replay_s: starts.replay_s,
-            begin_s: starts.begin_s,
-            name_s: starts.name_s,
-            entry_s: starts.entry_s,
+            starts: Starts::make(costs, generated_row, false)?,
+            small_starts: small
+                .map(|_| Starts::make(costs, generated_row, true))
+                .transpose()?,
         })
+    }
+
+    /// Returns the processor time of a start of a store whose blocks have so many rows for this reason.
+    pub fn starts_with(&self, rows: f64, bound: Bound) -> Starts {
+        let is_small = bound == Bound::Memory && are_few(rows, self.row_bytes);
+        let small = self.small_starts.filter(|_| is_small);
+        small.unwrap_or(self.starts)
     }
 
     /// Repeats the trial of a start for another number of sensors, because few sensors fit into a cache and are read
@@ -112,13 +117,11 @@ impl Calibration {
     /// As for [`Calibration::make`].
     pub fn resized(&self, demand: &Demand) -> anyhow::Result<Calibration> {
         let generated = demand.generated();
-        let starts = Starts::make(&Subject::uninterrupted(&generated), self.generated_row)?;
+        let subject = Subject::uninterrupted(&generated);
+        let starts = |has_small| Starts::make(&subject, self.generated_row, has_small);
         Ok(Calibration {
-            empty_s: starts.empty_s,
-            replay_s: starts.replay_s,
-            begin_s: starts.begin_s,
-            name_s: starts.name_s,
-            entry_s: starts.entry_s,
+            starts: starts(false)?,
+            small_starts: self.small_starts.map(|_| starts(true)).transpose()?,
             ..self.clone()
         })
     }
@@ -136,44 +139,39 @@ impl Calibration {
         Calibration {
             points: points.collect(),
             row_bytes: more(self.row_bytes),
+            small: self.small.map(|small| SmallBlocks {
+                row: more(small.row),
+                ..small
+            }),
             ..self.clone()
         }
     }
 
-    fn between(&self, rows: f64, of: impl Fn(&Point) -> f64) -> f64 {
-        let at = self.points.partition_point(|point| point.rows < rows);
-        match at {
-            0 => of(&self.points[0]),
-            at if at == self.points.len() => of(&self.points[at - 1]),
-            at => {
-                let (low, high) = (&self.points[at - 1], &self.points[at]);
-                let share = (rows / low.rows).ln() / (high.rows / low.rows).ln();
-                of(low) + share * (of(high) - of(low))
-            }
-        }
-    }
-
-    /// Returns the bytes of segments per row in blocks of `rows` rows, footers included.
-    pub fn disk_row(&self, rows: f64) -> f64 {
+    /// Returns the bytes of a block of `rows` rows, of which a row takes `of` bytes in each trial. A block has a constant
+    /// part and a part per row. So the size of the block is linear between two trials; the size of the row is not.
+    fn block(&self, rows: f64, of: impl Fn(&Point) -> f64) -> f64 {
         if let [only] = &self.points[..] {
             // Blocks of all sizes have one row.
-            return only.disk_row + self.footer_bytes / rows;
+            return of(only) * rows;
         }
-        // A block has a constant part and a part per row. So the size of the block is linear between two trials; the
-        // size of the row is not.
         let at = self
             .points
             .partition_point(|point| point.rows < rows)
             .clamp(1, self.points.len() - 1);
         let (low, high) = (&self.points[at - 1], &self.points[at]);
-        let (small, large) = (low.disk_row * low.rows, high.disk_row * high.rows);
+        let (small, large) = (of(low) * low.rows, of(high) * high.rows);
         let block = small + (large - small) * (rows - low.rows) / (high.rows - low.rows);
-        (block.max(0.0) + self.footer_bytes) / rows
+        block.max(0.0)
+    }
+
+    /// Returns the bytes of segments per row in blocks of `rows` rows, footers included.
+    pub fn disk_row(&self, rows: f64) -> f64 {
+        (self.block(rows, |point| point.disk_row) + self.footer_bytes) / rows
     }
 
     /// Returns the bytes of journal per row. The first row of a block costs more than the others.
     pub fn journal_row(&self, rows: f64) -> f64 {
-        self.between(rows, |point| point.journal_row)
+        self.block(rows, |point| point.journal_row) / rows
     }
 
     /// Returns the rows of a block that is sealed because its buffer is full: one more row of the largest size would
@@ -205,10 +203,13 @@ impl Calibration {
     /// because memory is short.
     pub fn mean_buffer_bytes(&self, rows: f64, fields: u64) -> f64 {
         let parts = 32;
+        let small = self.small.filter(|_| are_few(rows, self.row_bytes));
         let filled = |part: u32| {
-            let rows = rows * (f64::from(part) + 0.5) / f64::from(parts);
-            let small = small_block(rows.max(1.0), fields, self.row_bytes);
-            small.unwrap_or_else(|| self.buffer_bytes(rows.max(1.0), fields))
+            let rows = (rows * (f64::from(part) + 0.5) / f64::from(parts)).max(1.0);
+            match small.filter(|_| rows <= small_rows(self.row_bytes)) {
+                Some(small) => small.first + (rows - 1.0) * small.row,
+                None => self.buffer_bytes(rows, fields),
+            }
         };
         (0..parts).map(filled).sum::<f64>() / f64::from(parts)
     }
@@ -248,12 +249,11 @@ fn joined(points: Vec<Point>, full: Point) -> Vec<Point> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::demand::Values;
-    use crate::trial::{in_memory, load};
-    use seiner_engine::Durability;
-    use seiner_platform::sim::SimDisk;
+impl Calibration {
+    /// Returns round figures.
+    pub fn of_tests() -> Calibration {
+        Calibration::of_points(&[1.0])
+    }
 
     fn of_points(rows: &[f64]) -> Calibration {
         let point = |&rows: &f64| Point {
@@ -267,20 +267,33 @@ mod tests {
             row_bytes: 8.0,
             generated_row: 8.0,
             scatter: 0.0,
+            small: None,
             footer_bytes: 0.0,
             source_bytes: 100.0,
             rows_per_s: 1e6,
-            empty_s: 1e-3,
-            replay_s: 1e-6,
-            begin_s: 1e-6,
-            name_s: 1e-6,
-            entry_s: 1e-7,
+            starts: Starts {
+                empty_s: 1e-3,
+                replay_s: 1e-6,
+                begin_s: 1e-6,
+                name_s: 1e-6,
+                entry_s: 1e-7,
+            },
+            small_starts: None,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demand::Values;
+    use crate::trial::{in_memory, load};
+    use seiner_engine::Durability;
+    use seiner_platform::sim::SimDisk;
 
     #[test]
     fn blocks_of_one_row_have_one_size() {
-        assert_eq!(of_points(&[1.0]).disk_row(1.0), 10.0);
+        assert_eq!(Calibration::of_points(&[1.0]).disk_row(1.0), 10.0);
     }
 
     #[test]
@@ -308,7 +321,7 @@ mod tests {
             let calibration = Calibration {
                 row_bytes,
                 scatter: scatter(&subject, row_bytes).unwrap(),
-                ..of_points(&[])
+                ..Calibration::of_points(&[])
             };
             for rows in [1, 40, 80] {
                 // Enough sensors that single pages do not matter.

@@ -2,6 +2,8 @@
 
 use crate::calibration::Calibration;
 use crate::demand::Demand;
+use crate::registry::Registry;
+use crate::trial::Starts;
 
 /// Latest fill at which merging begins, Um. Applies if journal and merge need little space.
 pub const LATEST_UM: f64 = 0.95;
@@ -22,6 +24,12 @@ const KEPT_SHARE: f64 = 0.75;
 const BUFFER_FILL: f64 = 0.875;
 /// Mean of buffer memory over the limit, between the limit and [`BUFFER_FILL`].
 const MEAN_FILL: f64 = (1.0 + BUFFER_FILL) / 2.0;
+/// Memory in bytes that a store takes from buffers while rows arrive at full speed: rows on their way to the journal, and
+/// blocks on their way to the log. A small store needs no less.
+const BUSY: f64 = 9.0 * 1024.0 * 1024.0;
+/// Memory in use over the limit when buffers are sealed because memory is short: an eighth is free, and the log uses a
+/// part of the eighth that is kept for it.
+const SHORT_FILL: f64 = 0.81;
 /// Bytes that the file system writes per byte of large sequential files; the repository's benchmarks measured 1.00 to
 /// 1.01.
 pub const FILE_SYSTEM: f64 = 1.01;
@@ -85,6 +93,8 @@ pub struct Forecast {
     pub journal_row: f64,
     /// Memory in use, in bytes.
     pub memory: f64,
+    /// Memory of the names and figures of all sensors.
+    pub registry: Registry,
     /// Number of blocks kept once the store has samples of the whole retention time.
     pub blocks: f64,
     /// Memory of the index of these blocks, in bytes.
@@ -115,8 +125,9 @@ impl Forecast {
     /// Computes the forecast.
     pub fn make(demand: &Demand, calibration: &Calibration, choice: &Choice) -> Forecast {
         let (rows, bound) = rows_of_a_block(demand, calibration, choice);
-        let fullest = fullest_rows(rows, bound);
-        let disk_row = calibration.disk_row(rows);
+        let registry = Registry::of(demand, calibration, choice.memory);
+        let starts = calibration.starts_with(rows, bound);
+        let disk_row = disk_row(calibration, rows, bound);
         let journal_row = calibration.journal_row(rows);
         let per_s = demand.rows_per_s();
         let kept_bytes = disk_row * per_s * demand.mean_keep_s();
@@ -148,8 +159,16 @@ impl Forecast {
             bound,
             disk_row,
             journal_row,
-            memory: memory(demand, calibration, fullest, blocks * index_entry(rows))
-                .min(choice.memory),
+            memory: match bound {
+                Bound::Memory => choice.memory * SHORT_FILL,
+                Bound::Block | Bound::Journal => {
+                    let buffers = buffers(demand, calibration, rows, bound);
+                    let sources = demand.sensors * registry.each;
+                    (FIXED_IN_USE + blocks * index_entry(rows) + sources + buffers)
+                        .min(choice.memory)
+                }
+            },
+            registry,
             blocks,
             index_bytes: blocks * index_entry(rows),
             kept_bytes,
@@ -170,8 +189,8 @@ impl Forecast {
                 - kept_bytes
                 - choice.journal_bytes)
                 / open_lanes,
-            start_s: start.seconds(calibration),
-            crash_start_s: crash.seconds(calibration),
+            start_s: start.seconds(&starts),
+            crash_start_s: crash.seconds(&starts),
         }
     }
 
@@ -212,13 +231,13 @@ pub struct Start {
 impl Start {
     /// Returns the processor time in seconds. For a block that begins in the journal, the start also searches the
     /// index, because the block may be in a segment already.
-    pub fn seconds(&self, calibration: &Calibration) -> f64 {
-        calibration.empty_s
+    pub fn seconds(&self, costs: &Starts) -> f64 {
+        costs.empty_s
             + self.segments / FOOTERS_PER_S
-            + self.sensors * calibration.name_s
-            + self.blocks * calibration.entry_s
-            + (self.journal_rows + self.skipped_rows * SKIPPED) * calibration.replay_s
-            + self.journal_blocks * (calibration.begin_s + calibration.entry_s)
+            + self.sensors * costs.name_s
+            + self.blocks * costs.entry_s
+            + (self.journal_rows + self.skipped_rows * SKIPPED) * costs.replay_s
+            + self.journal_blocks * (costs.begin_s + costs.entry_s)
     }
 }
 
@@ -230,6 +249,16 @@ fn fullest_rows(rows: f64, bound: Bound) -> f64 {
     }
 }
 
+/// Returns the bytes of segments per row. If memory is short, blocks that begin and end at different rows are sealed
+/// together, and each block of a bundle states where it begins and ends.
+fn disk_row(calibration: &Calibration, rows: f64, bound: Bound) -> f64 {
+    let ends = match bound {
+        Bound::Memory if rows <= BUNDLED_ROWS => 2.0 * rows.log2() / 8.0,
+        Bound::Memory | Bound::Journal | Bound::Block => 0.0,
+    };
+    calibration.disk_row(rows) + ends / rows
+}
+
 /// Returns the memory of a sealed block of `rows` rows in bytes.
 fn index_entry(rows: f64) -> f64 {
     match rows <= BUNDLED_ROWS {
@@ -238,20 +267,20 @@ fn index_entry(rows: f64) -> f64 {
     }
 }
 
-/// Returns the memory in use in bytes, when the fullest buffers have `rows` rows. Assumes sources of one rate that
-/// start together, so that all buffers are full at the same time.
-fn memory(demand: &Demand, calibration: &Calibration, rows: f64, index_bytes: f64) -> f64 {
-    let buffer = calibration.held_buffer_bytes(rows, demand.fields);
-    FIXED_IN_USE + index_bytes + demand.sensors * (calibration.source_bytes + buffer)
+/// Returns the memory of all buffers in bytes when they are sealed. Assumes sources of one rate that start together, so
+/// that all buffers are full at the same time.
+fn buffers(demand: &Demand, calibration: &Calibration, rows: f64, bound: Bound) -> f64 {
+    let rows = fullest_rows(rows, bound);
+    demand.sensors * calibration.held_buffer_bytes(rows, demand.fields)
 }
 
 /// Returns the smallest memory in bytes with which the engine never seals buffers for lack of memory. It is the memory
 /// in use, plus the part that the engine keeps free.
 pub fn ample_memory(demand: &Demand, calibration: &Calibration, forecast: &Forecast) -> f64 {
-    let rows = fullest_rows(forecast.rows, forecast.bound);
-    let buffer = calibration.held_buffer_bytes(rows, demand.fields);
-    let kept = forecast.index_bytes + demand.sensors * (calibration.source_bytes + buffer);
-    FIXED_MEMORY + kept / KEPT_SHARE
+    let in_memory = Registry::of(demand, calibration, f64::INFINITY);
+    let sources = demand.sensors * in_memory.each;
+    let buffers = buffers(demand, calibration, forecast.rows, forecast.bound);
+    FIXED_MEMORY + (forecast.index_bytes + sources + buffers) / KEPT_SHARE
 }
 
 /// Returns the rows per block and the limit that determines them.
@@ -293,9 +322,11 @@ fn most_rows(holds: impl Fn(f64) -> bool) -> f64 {
 /// index also depends on the rows, so the function iterates until the result converges.
 fn rows_in_memory(demand: &Demand, calibration: &Calibration, choice: &Choice) -> f64 {
     const TURNS: usize = 6;
-    let names = demand.sensors * calibration.source_bytes;
+    let registry = Registry::of(demand, calibration, choice.memory);
+    let sources = demand.sensors * registry.each;
     let in_space = |index: f64| {
-        let space = (choice.memory * KEPT_SHARE - names - index) * MEAN_FILL;
+        let busy = BUSY.min(choice.memory / 8.0);
+        let space = (choice.memory * KEPT_SHARE - busy - sources - index) * MEAN_FILL;
         let each = space / demand.sensors;
         most_rows(|rows| calibration.mean_buffer_bytes(rows, demand.fields) <= each)
     };

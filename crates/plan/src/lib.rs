@@ -19,6 +19,7 @@ pub mod plan;
 mod processor;
 mod real;
 pub mod recording;
+mod registry;
 pub mod scaling;
 mod scratch;
 pub mod shelving;

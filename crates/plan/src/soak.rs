@@ -13,10 +13,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Approximate maximum number of samples of a soak.
-const SAMPLES: f64 = 24e6;
+/// Usual number of samples of a soak.
+pub const SAMPLES: f64 = 24e6;
 /// Blocks that every source fills before the measurement.
 const WARM_BLOCKS: f64 = 1.5;
+/// Maximum factor by which these blocks may have more rows than forecast.
+const MOST_WARM: f64 = 6.0;
 /// Blocks that every source fills during the measurement.
 const BLOCKS: f64 = 2.5;
 /// Blocks fed after the measurement, so that buffers are half full when the store is killed.
@@ -84,13 +86,15 @@ pub fn options(choice: &Choice, is_synced: bool) -> Options {
 }
 
 /// Returns the demand and the configuration with fewer sensors, and with memory and journal in proportion.
-fn scaled(demand: &Demand, choice: &Choice, forecast: &Forecast) -> (Demand, Choice) {
+fn scaled(demand: &Demand, choice: &Choice, forecast: &Forecast, samples: f64) -> (Demand, Choice) {
     let rounds = forecast.rows * (WARM_BLOCKS + BLOCKS);
-    let affordable = SAMPLES / (rounds * demand.samples_per_row()) / demand.sensors;
+    let affordable = samples / (rounds * demand.samples_per_row()) / demand.sensors;
     let least = LEAST_MEMORY / choice.memory;
     let part = affordable.max(least).min(1.0);
+    // The index contains the blocks of the soak, not those of the whole retention.
     let demand = Demand {
         sensors: (demand.sensors * part).round().max(1.0),
+        lifetimes: Lifetime::of_all(rounds * demand.every_s),
         ..demand.clone()
     };
     let fixed = crate::forecast::FIXED_MEMORY;
@@ -104,8 +108,8 @@ fn scaled(demand: &Demand, choice: &Choice, forecast: &Forecast) -> (Demand, Cho
     (demand, choice)
 }
 
-/// Tests a plan in a directory that is empty or missing. The function calls `is_over` repeatedly
-/// and ends early if it returns true.
+/// Tests a plan in a directory that is empty or missing, with about `samples` samples: as many sensors as fill their
+/// blocks with them, at most those of the plan. The function calls `is_over` repeatedly and ends early if it returns true.
 ///
 /// # Errors
 /// Errors of the engine, or the interruption.
@@ -113,11 +117,11 @@ pub fn run(
     demand: &Demand,
     calibration: &Calibration,
     choice: &Choice,
-    directory: &Path,
+    (directory, samples): (&Path, f64),
     is_over: &dyn Fn() -> bool,
 ) -> anyhow::Result<Soak> {
     let forecast = Forecast::make(demand, calibration, choice);
-    let (demand, choice) = scaled(demand, choice, &forecast);
+    let (demand, choice) = scaled(demand, choice, &forecast, samples);
     let forecast = Forecast::make(&demand, calibration, &choice);
     let options = options(&choice, demand.is_synced);
     let clock = crate::time::now();
@@ -131,9 +135,15 @@ pub fn run(
         }
         Ok(rows)
     };
-    let warm = (forecast.rows * WARM_BLOCKS).ceil() as u64;
     let rounds = (forecast.rows * BLOCKS).ceil().max(4.0) as u64;
-    feed(warm)?;
+    // The first blocks have more rows, because the log has no figures of their sources yet.
+    let most_warm = (forecast.rows * WARM_BLOCKS * MOST_WARM).ceil() as u64;
+    let mut warm = 0;
+    while warm < most_warm && (engine.status().blocks_sealed as f64) < demand.sensors * WARM_BLOCKS
+    {
+        feed(1)?;
+        warm += 1;
+    }
     engine.commit()?;
     let before = engine.status();
     let first = engine.segments().last().map_or(0, |segment| segment.number);
@@ -205,7 +215,11 @@ pub fn run(
             check("memory in use, bytes", forecast.memory, memory),
             check(
                 "start after a crash, s",
-                start.seconds(&calibration.resized(&demand)?),
+                start.seconds(
+                    &calibration
+                        .resized(&demand)?
+                        .starts_with(forecast.rows, forecast.bound),
+                ),
                 restart_s,
             ),
         ],
@@ -323,6 +337,17 @@ pub fn gallery(machine: &Demand) -> Vec<(&'static str, Demand)> {
                     4.0,
                 )
             },
+        ),
+        (
+            "ten million meters, little memory",
+            of(
+                10_000_000.0,
+                900.0,
+                1,
+                Values::Decimals,
+                Clockwork::Regular,
+                2.0,
+            ),
         ),
     ]
 }

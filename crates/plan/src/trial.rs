@@ -1,6 +1,8 @@
 //! Trials of the engine in memory. Each trial measures one cost.
 
-use crate::buffer::{buffer_limit, first_row, left_behind, row_bound, slot, state_slot};
+use crate::buffer::{
+    buffer_limit, first_row, left_behind, row_bound, slot, small_rows, state_slot,
+};
 use crate::demand::Demand;
 use crate::load::SampleLoad;
 use crate::processor::processor_s;
@@ -11,8 +13,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Rows per block for which a trial is made.
-pub const ROWS: [u64; 6] = [1, 4, 16, 64, 256, 1024];
+/// Rows per block for which a trial is made. Blocks of at most 255 rows may be in bundles.
+pub const ROWS: [u64; 7] = [1, 4, 16, 64, 255, 256, 1024];
 /// Approximate number of values in each trial.
 const TRIAL: u64 = 200_000;
 /// Number of sources of a trial: enough that pages of memory and of footers are full.
@@ -55,6 +57,10 @@ const GROWN: u64 = 4096;
 const GROWN_SLOT: f64 = 256.0;
 /// Minimum number of rows in such a slot.
 const GROWN_ROWS: f64 = 64.0;
+/// Number of sources in the trial of small blocks: their groups fill many pages of each size.
+const CROWD: u64 = 32_768;
+/// Number of times in that trial at which the memory is measured.
+const CROWD_LOOKS: u64 = 6;
 /// Maximum number of rows of a block.
 pub const MOST_ROWS: f64 = 65_535.0;
 
@@ -93,7 +99,8 @@ fn with_blocks(block_bytes: u32, durability: Durability) -> anyhow::Result<Engin
     open(&SimDisk::new(1), options)
 }
 
-fn open(disk: &SimDisk, options: Options) -> anyhow::Result<Engine> {
+/// Opens an engine without threads on a disk in memory.
+pub fn open(disk: &SimDisk, options: Options) -> anyhow::Result<Engine> {
     let clock = Arc::new(SystemClock::new());
     Ok(Engine::open(Arc::new(disk.clone()), clock, options)?)
 }
@@ -174,6 +181,7 @@ pub fn trial(demand: &Subject<'_>, rows: u64) -> anyhow::Result<Point> {
         Durability::Interval(Duration::from_secs(60)),
     )?;
     let mut load = load(&engine, demand, sources)?;
+    engine.commit()?;
     let before = engine.status();
     for _ in 0..rows {
         load.round(&engine)?;
@@ -220,6 +228,7 @@ pub fn row_bytes_of(block_bytes: u32, rows: f64, fields: u64) -> f64 {
 pub fn fill(demand: &Subject<'_>, block_bytes: u32) -> anyhow::Result<Point> {
     let engine = with_blocks(block_bytes, Durability::Interval(Duration::from_secs(60)))?;
     let mut load = load(&engine, demand, RECORDED)?;
+    engine.commit()?;
     let before = engine.status();
     let mut fed = 0;
     let mut after = engine.status();
@@ -261,6 +270,54 @@ pub fn scatter(demand: &Subject<'_>, row_bytes: f64) -> anyhow::Result<f64> {
     Ok((left / left_behind(slot)).clamp(0.0, 1.0))
 }
 
+/// Memory of blocks with few rows of one number, when memory is short.
+#[derive(Clone, Copy, Debug)]
+pub struct SmallBlocks {
+    /// Bytes of the first row, with the head of the block and its part of what neighbours have in common.
+    pub first: f64,
+    /// Bytes of each other row.
+    pub row: f64,
+}
+
+/// Fills small blocks, and fits a line to their memory. Returns `None` for sources of several numbers, which never have
+/// such blocks.
+pub fn small_blocks(demand: &Subject<'_>, row_bytes: f64) -> anyhow::Result<Option<SmallBlocks>> {
+    if demand.fields != 1 {
+        return Ok(None);
+    }
+    let options = Options {
+        small_blocks: true,
+        ..options(Durability::Memory)
+    };
+    let engine = open(&SimDisk::new(1), options)?;
+    let mut load = load(&engine, demand, CROWD)?;
+    // Sources with many changes fill a small block earlier than others.
+    let most = 0.8 * small_rows(row_bytes);
+    let each = (most as u64 / CROWD_LOOKS).max(1);
+    let mut points = Vec::new();
+    for look in 1..=CROWD_LOOKS {
+        for _ in 0..each {
+            load.round(&engine)?;
+        }
+        let bytes = engine.status().buffer_bytes as f64 / CROWD as f64;
+        points.push(((look * each) as f64, bytes));
+    }
+    let (at_zero, row) = fitted_line(&points);
+    Ok(Some(SmallBlocks {
+        first: at_zero + row,
+        row,
+    }))
+}
+
+/// Returns the line with the least squares of errors: its value at 0, and its slope.
+fn fitted_line(points: &[(f64, f64)]) -> (f64, f64) {
+    let mean =
+        |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
+    let (x, y) = (mean(&|point| point.0), mean(&|point| point.1));
+    let slope = mean(&|point| (point.0 - x) * (point.1 - y)) / mean(&|point| (point.0 - x).powi(2));
+    (y - slope * x, slope)
+}
+
 /// Returns the rows per second of processor time, best of three, and the memory of a source in bytes.
 pub fn rate(demand: &Subject<'_>) -> anyhow::Result<(f64, f64)> {
     let engine = in_memory(&SimDisk::new(1), Durability::Memory)?;
@@ -279,6 +336,7 @@ pub fn rate(demand: &Subject<'_>) -> anyhow::Result<(f64, f64)> {
 }
 
 /// Processor time of parts of a start, in seconds.
+#[derive(Clone, Copy, Debug)]
 pub struct Starts {
     /// Start of an empty store.
     pub empty_s: f64,
@@ -293,12 +351,16 @@ pub struct Starts {
 }
 
 impl Starts {
-    /// Measures starts of a store with at most as many sensors as the demand has.
-    pub fn make(demand: &Subject<'_>, row_bytes: f64) -> anyhow::Result<Starts> {
+    /// Measures starts of a store with at most as many sensors as the demand has. With `has_small`, rows go to small
+    /// blocks as long as they fit.
+    pub fn make(demand: &Subject<'_>, row_bytes: f64, has_small: bool) -> anyhow::Result<Starts> {
         let disk = SimDisk::new(1);
-        let durability = Durability::Interval(Duration::from_secs(60));
-        drop(in_memory(&disk, durability)?);
-        let (empty_s, mut engine) = start(&disk, durability)?;
+        let options = Options {
+            small_blocks: has_small,
+            ..options(Durability::Interval(Duration::from_secs(60)))
+        };
+        drop(open(&disk, options.clone())?);
+        let (empty_s, mut engine) = start(&disk, &options)?;
         let sensors = demand.sensors.clamp(1.0, demand.few(STARTED as u64) as f64) as u64;
         let mut load = load(&engine, demand, sensors)?;
         let mut after = |rounds: u64, engine: Engine| -> anyhow::Result<(f64, Engine)> {
@@ -308,15 +370,19 @@ impl Starts {
             engine.commit()?;
             drop(engine);
             demand.go_on()?;
-            start(&disk, durability)
+            start(&disk, &options)
         };
         let (names, first_row);
         (names, engine) = after(0, engine)?;
         (first_row, engine) = after(1, engine)?;
         // Only rows that stay in buffers count: rows of sealed blocks are read back without being kept.
-        let space = 0.8 * buffer_limit(BUFFERED_BYTES.into(), demand.fields) / row_bytes;
+        let space = match has_small {
+            true => 0.8 * small_rows(row_bytes),
+            false => 0.8 * buffer_limit(BUFFERED_BYTES.into(), demand.fields) / row_bytes,
+        };
         let most = (MOST_REPLAYED / sensors).min(space as u64);
         let mut rounds = (REPLAYED / sensors).clamp(*REPLAYED_EACH.start(), *REPLAYED_EACH.end());
+        rounds = rounds.min(most.max(1));
         let (mut fed, mut rows) = (0, 0.0);
         while fed == 0 || (rows < REPLAY_S && 2 * fed < most) {
             (rows, engine) = after(rounds, engine)?;
@@ -330,7 +396,7 @@ impl Starts {
             engine.flush()?;
         }
         drop(engine);
-        let (blocks, _) = start(&disk, durability)?;
+        let (blocks, _) = start(&disk, &options)?;
         let many = sensors as f64;
         let replay_s = (rows / fed as f64 / many).max(0.0);
         Ok(Starts {
@@ -345,10 +411,10 @@ impl Starts {
 
 /// Starts a store after its last owner was dropped without closing it. Returns the processor time in seconds and the
 /// engine.
-fn start(disk: &SimDisk, durability: Durability) -> anyhow::Result<(f64, Engine)> {
+fn start(disk: &SimDisk, options: &Options) -> anyhow::Result<(f64, Engine)> {
     quickest_start(|| {
         let began = processor_s();
-        let engine = in_memory(disk, durability)?;
+        let engine = open(disk, options.clone())?;
         Ok((processor_s() - began, engine))
     })
 }

@@ -104,6 +104,10 @@ pub struct Plan {
     /// the results.
     #[arg(long, value_name = "DIR")]
     prove: Option<PathBuf>,
+    /// With --prove: approximate number of samples. More samples take longer, and are from more sensors, up to those of
+    /// the plan.
+    #[arg(long, value_name = "N", value_parser = count, default_value = "24M", requires = "prove")]
+    prove_samples: f64,
     /// Test the planner itself with many kinds of demands. Takes minutes.
     #[arg(long, value_name = "DIR", conflicts_with = "prove")]
     prove_all: Option<PathBuf>,
@@ -148,7 +152,12 @@ impl Plan {
             _ => write!(out, "{}", plan.to_text())?,
         }
         if let Some(directory) = &self.prove {
-            let soak = prove(&demand, &calibration, &plan, directory)?;
+            let soak = prove(
+                &demand,
+                &calibration,
+                &plan,
+                (directory, self.prove_samples),
+            )?;
             write_soak(&mut out, &soak)?;
         }
         Ok(())
@@ -301,7 +310,7 @@ fn prove(
     demand: &Demand,
     calibration: &Calibration,
     plan: &StorePlan,
-    directory: &Path,
+    (directory, samples): (&Path, f64),
 ) -> Result<Soak, Failure> {
     let interrupt = Interrupt::listen().map_err(failure)?;
     let registry = Registry::open(&state_directory().map_err(failure)?).map_err(failure)?;
@@ -310,7 +319,7 @@ fn prove(
         demand,
         calibration,
         &plan.choice,
-        &tree.join("store"),
+        (&tree.join("store"), samples),
         &|| interrupt.is_set(),
     );
     guard.release().map_err(failure)?;
@@ -358,7 +367,7 @@ fn prove_all(machine: &Demand, directory: &Path, page: Option<&Path>) -> Result<
     for (name, demand) in soak::gallery(machine) {
         let calibration = Calibration::make(&demand)?;
         let plan = StorePlan::make_exactly(&demand, &calibration);
-        let soak = prove(&demand, &calibration, &plan, directory)?;
+        let soak = prove(&demand, &calibration, &plan, (directory, soak::SAMPLES))?;
         for check in &soak.checks {
             writeln!(
                 out,

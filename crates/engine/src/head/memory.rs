@@ -292,7 +292,7 @@ impl Head {
     /// as small blocks at once.
     pub fn begin_replay(&mut self) {
         let lines = self.sources() as usize * LINE_AND_SLOT;
-        if lines > self.block_limit() {
+        if self.options.small_blocks || lines > self.block_limit() {
             self.buffers.set_scarce(true);
         }
     }

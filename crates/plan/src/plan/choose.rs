@@ -1,4 +1,4 @@
-//! Choice of B, R, memory and journal: the smallest values with nearly the best results.
+//! Choice of B, R, memory and journal: the values that need least memory with nearly the best results.
 
 use crate::calibration::Calibration;
 use crate::demand::Demand;
@@ -19,7 +19,8 @@ pub const PATIENCE_S: f64 = 10.0;
 const FEW_ROWS: f64 = 4.0;
 /// Maximum share of the journal in the budget.
 const JOURNAL_SHARE: f64 = 0.05;
-/// Ratio to the best compression up to which smaller blocks are preferred, because larger blocks take more memory.
+/// Ratio to the best compression up to which blocks are preferred that need less memory: large blocks need it for
+/// buffers, and small ones for the index.
 const NEARLY: f64 = 1.02;
 
 /// Number of lanes of every store; lanes without data cost nothing.
@@ -54,13 +55,18 @@ pub fn choose(demand: &Demand, calibration: &Calibration) -> Choice {
         .map(|kib| with(kib * KIB, journal(kib * KIB)))
         .to_vec();
     let best = choices.iter().map(disk_row).fold(f64::MAX, f64::min);
-    let smallest = choices
-        .iter()
-        .find(|choice| disk_row(choice) <= best * NEARLY);
-    let chosen = *smallest.expect("the best choice is within its own limit");
-    let forecast = Forecast::make(demand, calibration, &chosen);
+    let ample = |choice: &Choice| {
+        let forecast = Forecast::make(demand, calibration, choice);
+        ample_memory(demand, calibration, &forecast)
+    };
+    let nearly = choices
+        .into_iter()
+        .filter(|choice| disk_row(choice) <= best * NEARLY);
+    let chosen = nearly
+        .min_by(|a, b| ample(a).total_cmp(&ample(b)))
+        .expect("the best choice is within its own limit");
     // A quarter is reserved for added sensors and for sensors that send more often.
-    let ample = ample_memory(demand, calibration, &forecast) * 1.25;
+    let ample = ample(&chosen) * 1.25;
     Choice {
         memory: round_up(ample.max(64.0 * MIB), 16.0 * MIB).min(memory),
         ..chosen
@@ -98,8 +104,9 @@ impl JournalLimit {
 /// reads back in time.
 pub fn most_journal(demand: &Demand, calibration: &Calibration) -> JournalLimit {
     // Every sensor has a block in the journal. The remaining time is for rows.
-    let blocks_s = demand.sensors * (calibration.begin_s + calibration.entry_s);
-    let rows = (PATIENCE_S - blocks_s).max(0.0) / calibration.replay_s.max(f64::MIN_POSITIVE);
+    let starts = calibration.starts;
+    let blocks_s = demand.sensors * (starts.begin_s + starts.entry_s);
+    let rows = (PATIENCE_S - blocks_s).max(0.0) / starts.replay_s.max(f64::MIN_POSITIVE);
     let each = (rows / demand.sensors).max(FEW_ROWS);
     let needed = demand.sensors * each * calibration.journal_row(each) / JOURNAL_FILL;
     let share = demand.budget() * JOURNAL_SHARE;

@@ -4,14 +4,13 @@ use super::choose::{choose, most_memory};
 use crate::calibration::Calibration;
 use crate::demand::Demand;
 use crate::forecast::{Bound, Choice, Forecast};
+use crate::registry::{Names, Registry};
 use crate::words::{bytes, count, duration, plain};
 
 /// Cost of a row through HTTP, as a multiple of the cost of appending it (benchmarks `peers`, `embedded`).
 const PORT_COST: f64 = 3.5;
 /// Share of the processors, or of the disks' rate, above which a machine counts as full.
 const HEADROOM: f64 = 0.7;
-/// Largest share of the store's memory for names: the store rejects new sources at 9/16.
-const NAMES: f64 = 0.5;
 /// Duration of a start in seconds above which there is a warning.
 const LONG_START_S: f64 = 60.0;
 
@@ -32,7 +31,8 @@ pub struct Alternative {
 
 /// Returns the number of processors that a demand keeps busy.
 pub fn processors(demand: &Demand, calibration: &Calibration) -> f64 {
-    demand.rows_per_s() / calibration.rows_per_s * PORT_COST
+    let registry = Registry::of(demand, calibration, most_memory(demand));
+    demand.rows_per_s() / calibration.rows_per_s * PORT_COST + registry.recall_s(demand)
 }
 
 /// Returns the reasons why the demand does not fit; empty if it fits.
@@ -52,13 +52,18 @@ pub fn obstacles(
             plain(demand.processors)
         ));
     }
-    let names = demand.sensors * calibration.source_bytes;
     let memory = most_memory(demand);
-    if names > memory * NAMES {
+    let registry = forecast.registry;
+    if !registry.fits() {
         obstacles.push(format!(
-            "names of the sensors alone take {} of memory, the store may have {}{}",
-            bytes(names),
+            "names and figures of the sensors alone take {} of memory{}, the store may have {} and keeps {} for them{}",
+            bytes(registry.claimed),
+            match registry.names {
+                Names::InMemory => "",
+                Names::InFiles | Names::Dormant => " with all names on the disk",
+            },
             bytes(memory),
+            bytes(registry.limit),
             match demand.per_host {
                 1 => ". Sensors of a host share its tags: --per-host N plans for N sensors of each host",
                 _ => "",
@@ -226,6 +231,13 @@ pub fn warnings(demand: &Demand, choice: &Choice, forecast: &Forecast) -> Vec<St
         .collect();
     if demand.sustained().is_none() {
         warnings.push("the disks were not measured: run `seiner lab disk DIR` and use --measured to check that they are fast enough".to_string());
+    }
+    if forecast.registry.names == Names::Dormant {
+        warnings.push(
+            "the names of all sensors do not fit into memory, so the store reads the name of a sensor from the disk when \
+             it sends again. More memory in the machine saves these reads"
+                .to_string(),
+        );
     }
     match forecast.bound {
         Bound::Memory => warnings.push(

@@ -7,6 +7,7 @@ use super::simulated::Simulated;
 use crate::calibration::Calibration;
 use crate::demand::Demand;
 use crate::forecast::{Bound, Choice, Forecast};
+use crate::registry::Names;
 use crate::words::{DAY_S, bytes, count, duration, plain};
 
 /// Origin of a figure.
@@ -353,11 +354,16 @@ fn memory(
     lines.detail(
         "  names and look-up",
         format!(
-            "{} a sensor, {}",
-            bytes(calibration.source_bytes),
+            "{} a sensor, {}{}",
+            bytes(forecast.registry.each),
             match demand.per_host {
                 1 => "each with a tag value of its own".to_string(),
                 sensors => format!("{sensors} with the tags of each host"),
+            },
+            match forecast.registry.names {
+                Names::InMemory => "",
+                Names::InFiles => ", in files",
+                Names::Dormant => ", in files, and read from them when a sensor sends again",
             }
         ),
         Origin::Tried,

@@ -206,6 +206,7 @@ fn table_of_alternatives(alternatives: &[Alternative]) -> String {
 mod tests {
     use super::*;
     use crate::forecast::Bound;
+    use crate::trial::Starts;
     use crate::words::DAY_S;
 
     const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
@@ -249,9 +250,14 @@ mod tests {
     /// Plans for a processor that needs `replay_s` seconds to read a row back from a journal.
     fn plan_with_replay(demand: &Demand, replay_s: f64) -> StorePlan {
         let mut calibration = calibration().clone();
-        calibration.replay_s = replay_s;
-        calibration.begin_s = replay_s;
-        calibration.entry_s = replay_s;
+        let starts = Starts {
+            replay_s,
+            begin_s: replay_s,
+            entry_s: replay_s,
+            ..calibration.starts
+        };
+        calibration.starts = starts;
+        calibration.small_starts = Some(starts);
         StorePlan::make_exactly(demand, &calibration)
     }
 
