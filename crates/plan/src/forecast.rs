@@ -159,14 +159,12 @@ impl Forecast {
             bound,
             disk_row,
             journal_row,
-            memory: match bound {
-                Bound::Memory => choice.memory * SHORT_FILL,
-                Bound::Block | Bound::Journal => {
-                    let buffers = buffers(demand, calibration, rows, bound);
-                    let sources = demand.sensors * registry.each;
-                    (FIXED_IN_USE + blocks * index_entry(rows) + sources + buffers)
-                        .min(choice.memory)
-                }
+            memory: {
+                // If buffers of their own take more, blocks become small.
+                let buffers = buffers(demand, calibration, rows, bound);
+                let sources = demand.sensors * registry.each;
+                let in_use = FIXED_IN_USE + blocks * index_entry(rows) + sources + buffers;
+                in_use.min(choice.memory * SHORT_FILL)
             },
             registry,
             blocks,
