@@ -6,7 +6,6 @@ use crate::buffer::{
     state_slot,
 };
 use crate::demand::Demand;
-use crate::forecast::Bound;
 use crate::trial::{
     MOST_ROWS, Point, ROWS, SmallBlocks, Starts, Subject, fill, footer_bytes, rate, row_bytes,
     row_bytes_of, scatter, small_blocks, trial,
@@ -101,13 +100,6 @@ impl Calibration {
                 .map(|_| Starts::make(costs, generated_row, true))
                 .transpose()?,
         })
-    }
-
-    /// Returns the processor time of a start of a store whose blocks have so many rows for this reason.
-    pub fn starts_with(&self, rows: f64, bound: Bound) -> Starts {
-        let is_small = bound == Bound::Memory && are_few(rows, self.row_bytes);
-        let small = self.small_starts.filter(|_| is_small);
-        small.unwrap_or(self.starts)
     }
 
     /// Repeats the trial of a start for another number of sensors, because few sensors fit into a cache and are read

@@ -1,5 +1,6 @@
 //! Forecast of a configuration for a demand: arithmetic only.
 
+use crate::buffer::are_few;
 use crate::calibration::Calibration;
 use crate::demand::Demand;
 use crate::registry::Registry;
@@ -126,7 +127,7 @@ impl Forecast {
     pub fn make(demand: &Demand, calibration: &Calibration, choice: &Choice) -> Forecast {
         let (rows, bound) = rows_of_a_block(demand, calibration, choice);
         let registry = Registry::of(demand, calibration, choice.memory);
-        let starts = calibration.starts_with(rows, bound);
+        let starts = starts_of_blocks(calibration, rows, bound);
         let disk_row = disk_row(calibration, rows, bound);
         let journal_row = calibration.journal_row(rows);
         let per_s = demand.rows_per_s();
@@ -237,6 +238,17 @@ impl Start {
             + (self.journal_rows + self.skipped_rows * SKIPPED) * costs.replay_s
             + self.journal_blocks * (costs.begin_s + costs.entry_s)
     }
+}
+
+/// Returns the processor time of the parts of a start.
+pub fn starts(calibration: &Calibration, forecast: &Forecast) -> Starts {
+    starts_of_blocks(calibration, forecast.rows, forecast.bound)
+}
+
+fn starts_of_blocks(calibration: &Calibration, rows: f64, bound: Bound) -> Starts {
+    let is_small = bound == Bound::Memory && are_few(rows, calibration.row_bytes);
+    let small = calibration.small_starts.filter(|_| is_small);
+    small.unwrap_or(calibration.starts)
 }
 
 /// Returns the rows of the fullest buffer if blocks have `rows` rows on average.

@@ -4,7 +4,7 @@
 
 use crate::calibration::Calibration;
 use crate::demand::{Demand, Lifetime};
-use crate::forecast::{Choice, Forecast, Start};
+use crate::forecast::{Choice, Forecast, Start, starts};
 use crate::load::SampleLoad;
 use crate::processor::processor_s;
 use crate::trial::quickest_start;
@@ -215,11 +215,7 @@ pub fn run(
             check("memory in use, bytes", forecast.memory, memory),
             check(
                 "start after a crash, s",
-                start.seconds(
-                    &calibration
-                        .resized(&demand)?
-                        .starts_with(forecast.rows, forecast.bound),
-                ),
+                start.seconds(&starts(&calibration.resized(&demand)?, &forecast)),
                 restart_s,
             ),
         ],

@@ -107,7 +107,7 @@ pub struct Plan {
     /// With --prove: approximate number of samples. More samples take longer, and are from more sensors, up to those of
     /// the plan.
     #[arg(long, value_name = "N", value_parser = count, default_value = "24M", requires = "prove")]
-    prove_samples: f64,
+    prove_samples: u64,
     /// Test the planner itself with many kinds of demands. Takes minutes.
     #[arg(long, value_name = "DIR", conflicts_with = "prove")]
     prove_all: Option<PathBuf>,
@@ -156,7 +156,7 @@ impl Plan {
                 &demand,
                 &calibration,
                 &plan,
-                (directory, self.prove_samples),
+                (directory, self.prove_samples as f64),
             )?;
             write_soak(&mut out, &soak)?;
         }
