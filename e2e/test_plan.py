@@ -246,6 +246,19 @@ def test_the_plan_prints_what_the_page_about_capacity_shows():
         near(value, found[name], 2 if name == "memory of the store" else 1.1)
 
 
+def test_a_plan_is_proved_with_the_engine(tmp_path):
+    demand = ["--sensors", "2e4", "--every", "10s", "--keep", "30d", "--ram", "4GiB", "--space", "4TB"]
+    done = plan(*demand, "--prove", tmp_path, "--prove-samples", "2M")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"Proof: \d+ sensors, \d+ rows each", done.stdout), done.stdout
+    error = r"^(rows of a block|bytes written a row|memory in use, bytes) +\S+ +\S+ +([-+.\d]+)%$"
+    errors = {name: float(percent) for name, percent in re.findall(error, done.stdout, re.M)}
+    assert len(errors) == 3, done.stdout
+    # Few samples are less exact than those of the proofs on the page about plans.
+    assert abs(errors["bytes written a row"]) < 20 and max(map(abs, errors.values())) < 50, done.stdout
+    assert list(tmp_path.iterdir()) == [], "the store of the proof was removed"
+
+
 def rows_of(text, first):
     """Returns the rows of the table whose title begins with `first`, as dictionaries."""
     table = text[text.index(f"| {first} |") :].partition("\n\n")[0]

@@ -36,7 +36,7 @@ const SHORT_FILL: f64 = 0.81;
 pub const FILE_SYSTEM: f64 = 1.01;
 /// Memory in use in addition to sources and buffers, in bytes: staging, the journal's next batch, the lists of open
 /// segments. Fitted to measurements of `seiner plan --prove-all` for stores with few sensors.
-const FIXED_IN_USE: f64 = 2.25 * 1024.0 * 1024.0;
+const FIXED_IN_USE: f64 = 5.0 * 1024.0 * 1024.0;
 /// Memory of a page of the index in bytes; the rest is on disk.
 const INDEX_PAGE: f64 = 16.0;
 /// Blocks of a page of the index: in segments with bundles, and in others.
