@@ -155,11 +155,15 @@ impl Replay<'_> {
     /// Lists the next rows that may belong to small blocks of neighbouring sources. Rows of other blocks are not appended.
     fn find_neighbours(&mut self, rows: &mut JournalRows<'_>) -> Result<(), Short> {
         self.neighbours.clear();
+        // A row that will be skipped must end the list at once: such a source has no block, and would be listed again
+        // with each row before it.
+        let follows = |source: u32| self.follows.get(source as usize) == Some(&true);
         match rows.head()? {
-            Some(first) if self.parts.head.may_be_small(first.source) => {}
+            Some(first) if follows(first.source) && self.parts.head.may_be_small(first.source) => {}
             _ => return Ok(()),
         }
         while let Some(RowHead { source, columns: 1 }) = rows.head()?
+            && follows(source)
             && rows.number(|codes, payload| self.neighbours.push(source, codes, payload))?
         {}
         Ok(())
