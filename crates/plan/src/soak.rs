@@ -28,7 +28,7 @@ const SEGMENT: f64 = 2.0 * 1024.0 * 1024.0;
 /// Number of times that the memory in use is sampled during the measurement. The maximum counts.
 const LOOKS: u64 = 64;
 /// Minimum memory of a soak in bytes. With less memory, the fixed part would dominate.
-const LEAST_MEMORY: f64 = 48.0 * 1024.0 * 1024.0;
+const LEAST_MEMORY: f64 = 96.0 * 1024.0 * 1024.0;
 
 /// A figure, as forecast and as measured.
 #[derive(Clone, Debug, PartialEq)]

@@ -404,6 +404,9 @@ fn write_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<Arc<dyn File
 /// copy. A frame that is damaged in both copies stays as it is.
 fn find_frames(copies: &[Vec<u8>; 2], header: Header) -> (Vec<u8>, Vec<usize>) {
     let mut image = header.put();
+    // A catalog may take much of the memory of a store. Growing by doubling would take twice as much.
+    let longest = copies.iter().map(Vec::len).max().unwrap_or(0);
+    image.reserve_exact(longest.saturating_sub(image.len()));
     let mut offsets = Vec::new();
     loop {
         let at = image.len();
