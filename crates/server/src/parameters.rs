@@ -2,11 +2,12 @@
 //! effect that it does not have.
 
 use crate::api_error::ApiError;
+use crate::ingest_stream::IngestStream;
 use crate::nearest::nearest;
 use crate::prometheus;
 use axum::extract::{Query, Request};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 
 /// Parameters of InfluxDB clients that have no effect here.
 const INFLUX: [&str; 9] = [
@@ -134,11 +135,12 @@ const SYNONYMS: [(&str, &str); 24] = [
     ("timestamp_precision", "precision"),
 ];
 
-/// Rejects requests with an unknown parameter, or with a parameter that is given twice.
+/// Rejects requests with an unknown parameter, or with a parameter that is given twice. The body is read before: a sender
+/// that is still sending could not read the answer if the connection were closed.
 pub async fn known(request: Request, next: Next) -> Response {
     match check(request.uri()) {
         Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
+        Err(error) => IngestStream::new(request.into_body()).reject(error).await,
     }
 }
 

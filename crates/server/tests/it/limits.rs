@@ -5,7 +5,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use seiner_server::{AccessMode, Server, Settings};
 use serde_json::json;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -410,4 +410,37 @@ fn a_second_server_on_the_same_directory_is_rejected() {
         .err()
         .expect("the start is rejected");
     assert!(format!("{error:#}").contains("data directory"), "{error:#}");
+}
+
+/// Regression: the connection was closed after the answer, and a client that used it again failed.
+#[test]
+fn a_connection_survives_a_rejected_request_whose_body_comes_late() {
+    let site = Site::new();
+    let mut stream = TcpStream::connect(site.address).unwrap();
+    let mut answers = BufReader::new(stream.try_clone().unwrap());
+    for (query, status) in [("precison=s", "400"), ("precision=s", "204")] {
+        write!(
+            stream,
+            "POST /write?{query} HTTP/1.1\r\nHost: {}\r\nContent-Length: 7\r\n\r\n",
+            site.address
+        )
+        .unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        stream.write_all(b"a b=1 1").unwrap();
+        let mut head = String::new();
+        answers.read_line(&mut head).unwrap();
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{head}");
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            answers.read_line(&mut line).unwrap();
+            if let Some(bytes) = line.to_lowercase().strip_prefix("content-length:") {
+                length = bytes.trim().parse().unwrap();
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        answers.read_exact(&mut vec![0; length]).unwrap();
+    }
 }
