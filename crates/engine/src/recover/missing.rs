@@ -11,11 +11,9 @@
 //! block contains are lost.
 
 use crate::maps::HashMap;
+use crate::retention::counts::Counts;
 use crate::segment::Entry;
 use crate::status::Loss;
-
-/// Ordinal that is not known.
-const UNKNOWN: u64 = u64::MAX;
 
 /// Run of unreadable records.
 struct Gap {
@@ -49,8 +47,8 @@ pub(super) struct Missing {
     rows: Option<u64>,
     /// True if no record was read since the last gap.
     is_open: bool,
-    /// Ordinal of the last row of each source whose rows are skipped.
-    ordinals: Vec<u64>,
+    /// Ordinal of the last row plus one, of each source whose rows are skipped. 0 for other sources.
+    ordinals: Counts,
     /// Number of gaps at the time when a block of the source was last begun.
     begun: Vec<u32>,
     /// Number of rows after a gap, by source.
@@ -136,11 +134,8 @@ impl Missing {
                 self.doubt(source, replayed, Some(before));
             }
         }
-        if passed && self.ordinals.len() <= at {
-            self.ordinals.resize(at + 1, UNKNOWN);
-        }
-        if let Some(ordinal) = self.ordinals.get_mut(at) {
-            *ordinal = if passed { before } else { UNKNOWN };
+        if passed || self.ordinals.get(source) != 0 {
+            *self.ordinals.of(source) = if passed { before + 1 } else { 0 };
         }
     }
 
@@ -148,10 +143,8 @@ impl Missing {
     pub fn pass(&mut self, source: u32) -> bool {
         let begun = self.begun.get(source as usize).copied().unwrap_or(0);
         if begun == self.gaps.len() as u32 {
-            if let Some(ordinal) = self.ordinals.get_mut(source as usize)
-                && *ordinal != UNKNOWN
-            {
-                *ordinal += 1;
+            if self.ordinals.get(source) != 0 {
+                *self.ordinals.of(source) += 1;
             }
             return true;
         }
@@ -161,10 +154,10 @@ impl Missing {
     }
 
     fn doubt(&mut self, source: u32, replayed: Option<u64>, to: Option<u64>) {
-        let ordinal = self.ordinals.get(source as usize).copied();
+        let ordinal = self.ordinals.get(source).checked_sub(1);
         self.doubts.push(Doubt {
             source,
-            from: ordinal.filter(|&ordinal| ordinal != UNKNOWN).or(replayed),
+            from: ordinal.or(replayed),
             to,
             behind: self.behind.remove(&source).unwrap_or(0),
             gap: self.gaps.len() - 1,
