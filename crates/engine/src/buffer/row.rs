@@ -14,7 +14,7 @@ pub const START: u8 = 9;
 /// Value code: the bits follow in 8 bytes.
 pub const RAW: u8 = 9;
 /// Value code: a new decimal scale and mantissa follow.
-pub const SCALE: u8 = 10;
+const SCALE: u8 = 10;
 /// Value code: the text equals the previous text.
 const TEXT_SAME: u8 = 11;
 /// Value code: a text follows, preceded by its length in 2 bytes.
@@ -477,6 +477,18 @@ pub(super) fn nibble(codes: &[u8], index: usize) -> u8 {
     codes[index / 2] >> (4 * (index & 1)) & 15
 }
 
+/// Returns the payload length of a number from its code and the byte that follows. Returns `None` for other codes, and if
+/// that byte is needed and missing.
+#[inline]
+pub fn number_bytes(code: u8, first: Option<&u8>) -> Option<usize> {
+    match code {
+        0..=8 => Some(usize::from(code)),
+        RAW => Some(8),
+        SCALE => Some(1 + usize::from(first? >> 5)),
+        _ => None,
+    }
+}
+
 /// Returns the payload length of a row from its codes and the bytes that follow, for readers that
 /// skip the values.
 pub fn payload_bytes(codes: &[u8], columns: usize, bytes: &[u8]) -> Result<usize, Malformed> {
@@ -487,15 +499,12 @@ pub fn payload_bytes(codes: &[u8], columns: usize, bytes: &[u8]) -> Result<usize
     }
     for column in 0..columns {
         at += match nibble(codes, column + 1) {
-            code @ 0..=8 => code as usize,
-            RAW => 8,
-            SCALE => 1 + (bytes.get(at).ok_or(Malformed)? >> 5) as usize,
             TEXT_SAME | MISSING => 0,
             TEXT => {
                 let len = bytes.get(at..at + 2).ok_or(Malformed)?;
                 2 + u16::from_le_bytes([len[0], len[1]]) as usize
             }
-            _ => return Err(Malformed),
+            code => number_bytes(code, bytes.get(at)).ok_or(Malformed)?,
         };
     }
     if at > bytes.len() {

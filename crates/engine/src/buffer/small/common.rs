@@ -55,14 +55,10 @@ impl Common {
     }
 }
 
-/// Returns the bytes of the value of a first row with these codes. `scale` is the first byte of the value.
-pub fn value_bytes(codes: u8, scale: u8) -> usize {
-    match codes >> 4 {
-        bytes @ 0..=8 => usize::from(bytes),
-        row::RAW => 8,
-        row::SCALE => 1 + usize::from(scale >> 5),
-        _ => 0,
-    }
+/// Returns the bytes of the value of a first row with these codes, 0 if it has none. `first` is the first byte of the
+/// value.
+pub fn value_bytes(codes: u8, first: u8) -> usize {
+    row::number_bytes(codes >> 4, Some(&first)).unwrap_or(0)
 }
 
 /// Returns the distance of the first two rows, from the codes and the first bytes of the second row. Returns `None` if it
