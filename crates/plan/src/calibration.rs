@@ -139,8 +139,8 @@ impl Calibration {
         }
     }
 
-    /// Returns the bytes of a block of `rows` rows, of which a row takes `of` bytes in each trial. A block has a constant
-    /// part and a part per row. So the size of the block is linear between two trials; the size of the row is not.
+    /// Returns the bytes of a block of `rows` rows. `of` returns the bytes of a row in a trial. A block has a constant part
+    /// and a part per row, so the size of the block is linear between two trials; the size of the row is not.
     fn block(&self, rows: f64, of: impl Fn(&Point) -> f64) -> f64 {
         if let [only] = &self.points[..] {
             // Blocks of all sizes have one row.

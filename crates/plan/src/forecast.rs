@@ -125,9 +125,9 @@ pub struct Forecast {
 impl Forecast {
     /// Computes the forecast.
     pub fn make(demand: &Demand, calibration: &Calibration, choice: &Choice) -> Forecast {
-        let (rows, bound) = rows_of_a_block(demand, calibration, choice);
         let registry = Registry::of(demand, calibration, choice.memory);
-        let starts = starts_of_blocks(calibration, rows, bound);
+        let (rows, bound) = rows_of_a_block(demand, calibration, choice, &registry);
+        let starts = starts(calibration, rows, bound);
         let disk_row = disk_row(calibration, rows, bound);
         let journal_row = calibration.journal_row(rows);
         let per_s = demand.rows_per_s();
@@ -240,12 +240,8 @@ impl Start {
     }
 }
 
-/// Returns the processor time of the parts of a start.
-pub fn starts(calibration: &Calibration, forecast: &Forecast) -> Starts {
-    starts_of_blocks(calibration, forecast.rows, forecast.bound)
-}
-
-fn starts_of_blocks(calibration: &Calibration, rows: f64, bound: Bound) -> Starts {
+/// Returns the processor time of the parts of a start, if blocks have so many rows for this reason.
+pub fn starts(calibration: &Calibration, rows: f64, bound: Bound) -> Starts {
     let is_small = bound == Bound::Memory && are_few(rows, calibration.row_bytes);
     let small = calibration.small_starts.filter(|_| is_small);
     small.unwrap_or(calibration.starts)
@@ -294,10 +290,15 @@ pub fn ample_memory(demand: &Demand, calibration: &Calibration, forecast: &Forec
 }
 
 /// Returns the rows per block and the limit that determines them.
-fn rows_of_a_block(demand: &Demand, calibration: &Calibration, choice: &Choice) -> (f64, Bound) {
+fn rows_of_a_block(
+    demand: &Demand,
+    calibration: &Calibration,
+    choice: &Choice,
+    registry: &Registry,
+) -> (f64, Bound) {
     let by_block = calibration.rows_of(choice.block_bytes, demand.fields);
     let by_journal = rows_in_journal(demand, calibration, choice.journal_bytes);
-    let by_memory = rows_in_memory(demand, calibration, choice);
+    let by_memory = rows_in_memory(demand, calibration, choice, registry);
     let mut least = (by_block, Bound::Block);
     for (rows, bound) in [(by_memory, Bound::Memory), (by_journal, Bound::Journal)] {
         if rows < least.0 {
@@ -330,9 +331,13 @@ fn most_rows(holds: impl Fn(f64) -> bool) -> f64 {
 
 /// Returns the rows per block at which buffers in all stages of filling take the available memory. The memory of the
 /// index also depends on the rows, so the function iterates until the result converges.
-fn rows_in_memory(demand: &Demand, calibration: &Calibration, choice: &Choice) -> f64 {
+fn rows_in_memory(
+    demand: &Demand,
+    calibration: &Calibration,
+    choice: &Choice,
+    registry: &Registry,
+) -> f64 {
     const TURNS: usize = 6;
-    let registry = Registry::of(demand, calibration, choice.memory);
     let sources = demand.sensors * registry.each;
     let in_space = |index: f64| {
         let busy = BUSY.min(choice.memory / 8.0);

@@ -93,8 +93,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::load;
-    use crate::trial::{Subject, open};
+    use crate::trial::{Subject, load, open};
     use seiner_engine::{Durability, Options};
     use seiner_platform::sim::SimDisk;
 

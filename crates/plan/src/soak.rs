@@ -215,7 +215,11 @@ pub fn run(
             check("memory in use, bytes", forecast.memory, memory),
             check(
                 "start after a crash, s",
-                start.seconds(&starts(&calibration.resized(&demand)?, &forecast)),
+                start.seconds(&starts(
+                    &calibration.resized(&demand)?,
+                    forecast.rows,
+                    forecast.bound,
+                )),
                 restart_s,
             ),
         ],

@@ -42,7 +42,6 @@ pub fn choose(demand: &Demand, calibration: &Calibration) -> Choice {
         merge_from: merge_from(budget, segment, journal_bytes),
         lanes: LANES,
     };
-    let disk_row = |choice: &Choice| Forecast::make(demand, calibration, choice).disk_row;
     let most = most_journal(demand, calibration).bytes();
     // A small budget has no space for a journal of the usual size, and a slow processor cannot read it back in time.
     let least = (budget / 32.0).clamp(MIB, 64.0 * MIB).min(most);
@@ -51,24 +50,22 @@ pub fn choose(demand: &Demand, calibration: &Calibration) -> Choice {
         let needed = rows * demand.sensors * calibration.journal_row(rows) / JOURNAL_FILL * 1.1;
         round_up(needed.clamp(least, most), MIB)
     };
-    let choices: Vec<Choice> = [1.0, 2.0, 4.0, 8.0, 16.0]
-        .map(|kib| with(kib * KIB, journal(kib * KIB)))
-        .to_vec();
-    let best = choices.iter().map(disk_row).fold(f64::MAX, f64::min);
-    let ample = |choice: &Choice| {
-        let forecast = Forecast::make(demand, calibration, choice);
-        ample_memory(demand, calibration, &forecast)
-    };
-    let nearly = choices
-        .into_iter()
-        .filter(|choice| disk_row(choice) <= best * NEARLY);
-    let chosen = nearly
-        .min_by(|a, b| ample(a).total_cmp(&ample(b)))
+    // Choices with the bytes of a row and the memory that they need.
+    let choices = [1.0, 2.0, 4.0, 8.0, 16.0].map(|kib| {
+        let choice = with(kib * KIB, journal(kib * KIB));
+        let forecast = Forecast::make(demand, calibration, &choice);
+        let ample = ample_memory(demand, calibration, &forecast);
+        (choice, forecast.disk_row, ample)
+    });
+    let rows = choices.iter().map(|(_, disk_row, _)| *disk_row);
+    let best = rows.fold(f64::MAX, f64::min);
+    let nearly = { choices.into_iter() }.filter(|(_, disk_row, _)| *disk_row <= best * NEARLY);
+    let (chosen, _, ample) = nearly
+        .min_by(|(.., a), (.., b)| a.total_cmp(b))
         .expect("the best choice is within its own limit");
     // A quarter is reserved for added sensors and for sensors that send more often.
-    let ample = ample(&chosen) * 1.25;
     Choice {
-        memory: round_up(ample.max(64.0 * MIB), 16.0 * MIB).min(memory),
+        memory: round_up((ample * 1.25).max(64.0 * MIB), 16.0 * MIB).min(memory),
         ..chosen
     }
 }
