@@ -188,6 +188,11 @@ impl Scratch {
 }
 
 impl NumberWriter<'_> {
+    /// Returns whether the numbers of a table take no bits.
+    pub(crate) fn is_free(&self, table: usize) -> bool {
+        self.steps.tables[table].is_free
+    }
+
     /// Appends a number in the context of a table.
     #[inline(always)]
     pub(crate) fn put(&mut self, table: usize, number: u64) {
@@ -249,6 +254,14 @@ impl DecodeTable {
     /// Returns whether the table has memory of its own.
     pub(crate) fn is_large(&self) -> bool {
         matches!(self, DecodeTable::Slots(_))
+    }
+
+    /// Returns the number of a table whose numbers are all the same.
+    pub(crate) fn constant(&self) -> Option<u64> {
+        match self {
+            DecodeTable::Constant(number, 0) => Some(*number),
+            _ => None,
+        }
     }
 
     /// Computes the slots of a table.

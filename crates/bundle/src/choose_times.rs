@@ -7,6 +7,8 @@ use crate::times::Before;
 
 /// Rows of the sample.
 const SAMPLE_ROWS: usize = 4096;
+/// Number of rows per bit from which on no other model is tried.
+const ENOUGH: f32 = 32.0;
 /// Approximate bits that an entry of the list takes in the directory.
 const LISTED_BITS: f32 = 12.0;
 /// Steps of the rounding of a period: it is a multiple of one of these in its unit.
@@ -51,11 +53,15 @@ impl OwnTimes {
 }
 
 /// Returns the code of the largest unit that divides all distances from `base`.
-pub(crate) fn common_unit(times: impl Iterator<Item = i64>, base: i64) -> u8 {
+pub(crate) fn common_unit(times: &[i64], base: i64) -> u8 {
     let mut code = UNITS.len() - 1;
-    for time in times {
+    let (mut before, mut step) = (0u64, 0u64);
+    for &time in times {
         let distance = time.wrapping_sub(base) as u64;
-        while !distance.is_multiple_of(UNITS[code]) {
+        // The units of a repeated step divide the distance without another division.
+        let repeats = distance.wrapping_sub(before) == step;
+        (before, step) = (distance, distance.wrapping_sub(before));
+        while !repeats && !distance.is_multiple_of(UNITS[code]) {
             code -= 1;
         }
         if code == 0 {
@@ -70,44 +76,52 @@ pub(crate) fn choose(own: &OwnTimes, base: i64, unit: u8) -> TimeModel {
     let sample = own.sample();
     let rows: usize = sample.iter().map(|&source| own.of(source).len()).sum();
     let scale = own.times.len() as f32 / rows.max(1) as f32;
-    let mut best: Option<(f32, TimeModel)> = None;
-    for model in candidates(own, &sample, base, unit) {
-        let (bits, tables) = estimate(own, &sample, &model);
-        let bits = bits * scale + tables + model.list.len() as f32 * LISTED_BITS;
-        if best.as_ref().is_none_or(|(least, _)| bits < *least) {
-            best = Some((bits, model));
-        }
-    }
-    best.map(|(_, model)| model).unwrap_or(TimeModel {
+    let enough = own.times.len() as f32 / ENOUGH;
+    let period = period(own, &sample);
+    let grid = TimeModel {
+        form: TimeForm::Grid,
         unit,
         base,
+        period,
+        origin: origin(own, &sample, period),
         ..TimeModel::default()
-    })
+    };
+    // Of equal estimates the first counts, so equal steps need no list.
+    let mut best: Option<(f32, TimeModel)> = None;
+    let grids = [grid.clone(), grid.clone().relative()];
+    let others = std::iter::once_with(|| others(own, &sample, &grid)).flatten();
+    for model in grids.into_iter().chain(others) {
+        let (bits, tables) = estimate(own, &sample, &model);
+        let all = bits * scale + tables + model.list.len() as f32 * LISTED_BITS;
+        if best.as_ref().is_none_or(|(least, _)| all < *least) {
+            best = Some((all, model));
+        }
+        if all <= enough {
+            break;
+        }
+    }
+    best.map(|(_, model)| model).unwrap_or(grid)
 }
 
-fn candidates(own: &OwnTimes, sample: &[usize], base: i64, unit: u8) -> Vec<TimeModel> {
-    let period = period(own, sample);
-    let make = |form, is_relative, origin, list: &[u64]| TimeModel {
+/// Returns the models other than grids.
+fn others(own: &OwnTimes, sample: &[usize], grid: &TimeModel) -> Vec<TimeModel> {
+    let list = list(own, sample).map(|list| TimeModel {
+        form: TimeForm::List,
+        period: 0,
+        origin: 0,
+        list,
+        ..grid.clone()
+    });
+    let of_form = |form| TimeModel {
         form,
-        is_relative,
-        unit,
-        base,
-        period: if form == TimeForm::List { 0 } else { period },
-        origin,
-        list: list.to_vec(),
+        ..grid.clone()
     };
     let mut models = Vec::new();
-    let list = list(own, sample);
-    let origin = origin(own, sample, period);
-    // Of equal estimates the first counts, so equal steps need no list.
-    for is_relative in [false, true] {
-        models.push(make(TimeForm::Grid, is_relative, origin, &[]));
-        if let Some(list) = &list {
-            models.push(make(TimeForm::List, is_relative, 0, list));
-        }
-        models.push(make(TimeForm::Phase, is_relative, origin, &[]));
-    }
-    models.push(make(TimeForm::Before, false, origin, &[]));
+    models.extend(list);
+    models.push(of_form(TimeForm::Phase));
+    let relative: Vec<TimeModel> = models.iter().cloned().map(TimeModel::relative).collect();
+    models.extend(relative);
+    models.push(of_form(TimeForm::Before));
     models
 }
 
@@ -139,9 +153,7 @@ fn estimate(own: &OwnTimes, sample: &[usize], model: &TimeModel) -> (f32, f32) {
             before.clear();
             chunk = own.chunks[source];
         }
-        model.visit(&mut before, own.of(source), |table, number| {
-            histograms[table].add(number);
-        });
+        model.visit(&mut before, own.of(source), &mut histograms[..]);
     }
     let bits = histograms.iter().map(Histogram::bits).sum();
     let tables = histograms.iter().map(Histogram::table_bits).sum();

@@ -191,6 +191,7 @@ fn read_sources(
         group.table(shared::ROWS),
     );
     let (mut id, mut before) = (entry.first_id, Before::default());
+    let is_regular = (group.model.times).is_regular(|table| group.table(table).constant());
     let mut last: Range<usize> = 0..0;
     for source in 0..entry.sources {
         if source > 0 {
@@ -202,12 +203,13 @@ fn read_sources(
             if rows >= left {
                 return None;
             }
-            let is_valid = group
-                .model
-                .times
-                .read(&mut before, rows as usize + 1, |table| {
-                    numbers.number(group.table(table))
-                });
+            let is_valid =
+                group
+                    .model
+                    .times
+                    .read(&mut before, rows as usize + 1, is_regular, |table| {
+                        numbers.number(group.table(table))
+                    });
             if !is_valid {
                 numbers.fail();
             }

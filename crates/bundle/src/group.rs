@@ -12,12 +12,15 @@ use crate::entries::ChunkEntry;
 use crate::histogram::Histogram;
 use crate::kinds::Integers;
 use crate::model::{ColumnModel, ColumnTables, GroupModel, TimeModel, shared};
+use crate::sink::NumberSink;
 use crate::states::{Cursor, States};
 use crate::table::Table;
 use crate::times::Before;
 
 /// Bits per value up to which the codec's form of a column is not tried.
 const ROOMY_BITS: f32 = 12.0;
+/// Times of a source from which on they are compared as a slice.
+const MANY_TIMES: usize = 32;
 /// Chunks of the sample by which the codec's form is tried.
 const SAMPLE_CHUNKS: usize = 3;
 
@@ -91,9 +94,12 @@ fn plan_times(group: &GroupBuffer, chunks: &[Range<usize>]) -> (Vec<bool>, OwnTi
         }
     }
     let owners = || (0..group.ids.len()).filter(|&source| is_own[source]);
-    let times = || owners().flat_map(|source| group.times[group.rows(source)].iter().copied());
-    let base = times().min().unwrap_or(0);
-    let unit = common_unit(times(), base);
+    let mut times = Vec::new();
+    for source in owners() {
+        times.extend_from_slice(&group.times[group.rows(source)]);
+    }
+    let base = times.iter().copied().min().unwrap_or(0);
+    let unit = common_unit(&times, base);
     let model = TimeModel {
         unit,
         base,
@@ -102,7 +108,7 @@ fn plan_times(group: &GroupBuffer, chunks: &[Range<usize>]) -> (Vec<bool>, OwnTi
     let mut own = OwnTimes {
         ends: Vec::new(),
         chunks: Vec::new(),
-        times: times().map(|time| model.reduced(time)).collect(),
+        times: times.iter().map(|&time| model.reduced(time)).collect(),
     };
     let (mut chunk, mut end) = (0, 0);
     for source in owners() {
@@ -120,12 +126,18 @@ fn plan_times(group: &GroupBuffer, chunks: &[Range<usize>]) -> (Vec<bool>, OwnTi
 /// Returns whether a source has the times of the source before.
 fn has_same_times(group: &GroupBuffer, source: usize) -> bool {
     let (rows, before) = (group.rows(source), group.rows(source - 1));
-    // Comparing slices calls a function, which takes longer than most comparisons.
-    rows.len() == before.len()
-        && group.times[rows]
-            .iter()
-            .zip(&group.times[before])
-            .all(|(time, before)| time == before)
+    let (times, before) = (&group.times[rows], &group.times[before]);
+    // Comparing slices calls a function, which takes longer than the comparison of few times.
+    match times.len() {
+        ..MANY_TIMES => {
+            times.len() == before.len()
+                && times
+                    .iter()
+                    .zip(before)
+                    .all(|(time, before)| time == before)
+        }
+        _ => times == before,
+    }
 }
 
 fn plan_column(group: &GroupBuffer, field: &FieldBuffer, chunks: &[Range<usize>]) -> ColumnForm {
@@ -173,9 +185,8 @@ impl GroupPlan<'_> {
         let mut before = Before::default();
         let mut next_own = 0;
         for chunk in self.chunks {
-            self.visit_sources(model, chunk, &mut before, &mut next_own, |table, number| {
-                histograms[table].add(number);
-            });
+            let sink = &mut histograms[..];
+            self.visit_sources(model, chunk, &mut before, &mut next_own, sink);
         }
         for (form, tables) in self.columns.iter().zip(columns) {
             let mut cursor = PlanCursor::default();
@@ -204,27 +215,27 @@ impl GroupPlan<'_> {
         histograms.iter().map(Table::new).collect()
     }
 
-    /// Passes the numbers of ids, rows and times of a chunk to `put`, with their tables.
+    /// Passes the numbers of ids, rows and times of a chunk to `sink`, with their tables.
     fn visit_sources(
         &self,
         model: &GroupModel,
         chunk: &Range<usize>,
         before: &mut Before,
         next_own: &mut usize,
-        mut put: impl FnMut(usize, u64),
+        sink: &mut (impl NumberSink + ?Sized),
     ) {
         before.clear();
         let ids = &self.group.ids;
         for source in chunk.clone() {
             if source > chunk.start {
-                put(shared::GAP, ids[source] - ids[source - 1] - 1);
-                put(shared::OWN_TIMES, u64::from(self.is_own[source]));
+                sink.put(shared::GAP, ids[source] - ids[source - 1] - 1);
+                sink.put(shared::OWN_TIMES, u64::from(self.is_own[source]));
             }
             if self.is_own[source] {
                 let times = self.own.of(*next_own);
                 *next_own += 1;
-                put(shared::ROWS, times.len() as u64 - 1);
-                model.times.visit(before, times, &mut put);
+                sink.put(shared::ROWS, times.len() as u64 - 1);
+                model.times.visit(before, times, sink);
             }
         }
     }
@@ -283,9 +294,7 @@ impl GroupPlan<'_> {
         let Place {
             before, next_own, ..
         } = place;
-        self.visit_sources(model, chunk, before, next_own, |table, number| {
-            writer.put(table, number);
-        });
+        self.visit_sources(model, chunk, before, next_own, writer);
         for ((form, tables), place) in self.columns.iter().zip(columns).zip(&mut place.columns) {
             place.cursor.start_chunk();
             place.states.start_chunk();

@@ -27,6 +27,11 @@ impl Histogram {
         self.counts[FINE.token(number).0] += 1;
     }
 
+    /// Counts a number that occurs `count` times.
+    pub(crate) fn add_repeated(&mut self, number: u64, count: u32) {
+        self.counts[FINE.token(number).0] += count;
+    }
+
     /// Adds the counts of another histogram.
     pub(crate) fn merge(&mut self, other: &Histogram) {
         for (count, other) in self.counts.iter_mut().zip(other.counts.iter()) {

@@ -62,6 +62,7 @@ mod model;
 mod model_bytes;
 mod orders;
 mod parsed_group;
+mod sink;
 mod states;
 mod table;
 mod times;

@@ -182,38 +182,43 @@ fn strays_among_decimals_return() {
     assert!(bytes(&bundle) < 8000 * 2, "{} bytes", bytes(&bundle));
 }
 
-#[test]
-fn times_of_all_forms_return() {
-    let bare = Arc::new(Layout::new::<&str>([]));
+/// Returns the times of 300 sources for each of seven clocks: of source 0 by each clock, then of source 1.
+fn clocks(rows: i64) -> Vec<Vec<i64>> {
     let mut seed = 1u32;
     let mut random = |most: u32| {
         seed = mix(seed);
         i64::from(seed % most)
     };
+    let tick = |row: i64| START + row * PERIOD;
     let mut clocks: Vec<Vec<i64>> = Vec::new();
     for id in 0..300i64 {
         let phase = random(10_000) * 1_000_000;
         let host = id / 10 * 77_000_000;
-        clocks.push((0..12).map(|row| START + row * PERIOD).collect());
-        clocks.push((0..12).map(|row| START + row * PERIOD + phase).collect());
-        clocks.push(
-            (0..12)
-                .map(|row| START + row * PERIOD + random(1000) * 1_000_000)
-                .collect(),
-        );
-        clocks.push(
-            (0..12)
-                .map(|row| START + row * PERIOD + phase + random(9))
-                .collect(),
-        );
-        clocks.push(
-            (0..12)
-                .map(|row| START + row * PERIOD + host + row % 5)
-                .collect(),
-        );
+        let pause = random(rows as u32);
+        let times = |time: &mut dyn FnMut(i64) -> i64| (0..rows).map(time).collect();
+        clocks.push(times(&mut |row| tick(row)));
+        clocks.push(times(&mut |row| tick(row) + phase));
+        clocks.push(times(&mut |row| tick(row) + random(1000) * 1_000_000));
+        clocks.push(times(&mut |row| tick(row) + phase + random(9)));
+        clocks.push(times(&mut |row| tick(row) + host + row % 5));
+        // Exact clocks that paused once, for some ticks or for part of one.
+        clocks.push(times(&mut |row| tick(row + i64::from(row > pause) * 3)));
+        clocks.push(times(&mut |row| {
+            tick(row) + phase + i64::from(row > pause) * 77
+        }));
     }
-    for form in 0..5 {
-        let times = clocks.iter().skip(form).step_by(5);
+    clocks
+}
+
+#[test]
+fn times_of_all_forms_return() {
+    let bare = Arc::new(Layout::new::<&str>([]));
+    for (rows, form) in [12, 300]
+        .into_iter()
+        .flat_map(|rows| (0..7).map(move |form| (rows, form)))
+    {
+        let clocks = clocks(rows);
+        let times = clocks.iter().skip(form).step_by(7);
         let sources: Vec<SourceRows> = (0u64..)
             .zip(times)
             .map(|(id, times)| SourceRows {
