@@ -30,7 +30,8 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Maximum bytes of the journal, which bounds the duration of a start after a crash.
     pub journal_bytes: u64,
-    /// Time without rows after which a source is sealed, so that it does not pin journal files.
+    /// Time without rows after which a source is sealed, so that it does not pin journal files. Full buffers wait for
+    /// others, with which they are encoded together, for at most an eighth of it.
     pub idle_seal: Duration,
     /// Maximum bytes of the data directory, with everything in it. `None`: as much as the disk has.
     /// To stay within the limit, the store merges, slows writers, sheds or rejects rows.

@@ -9,6 +9,7 @@ pub(crate) mod expire;
 pub(crate) mod filing;
 pub(crate) mod forgetting;
 pub(crate) mod free;
+pub(crate) mod gathering;
 pub(crate) mod idle;
 pub(crate) mod merging;
 mod overwrites;
@@ -29,6 +30,7 @@ use crate::jobs::expire::{bring_down_quotas, shed_ahead};
 use crate::jobs::filing::file_names;
 use crate::jobs::forgetting::forget;
 use crate::jobs::free::query_free_space;
+use crate::jobs::gathering::seal_gathered;
 use crate::jobs::overwrites::find_overwritten;
 use crate::jobs::rollup::{is_rollup_due, roll_up};
 use crate::jobs::segments::{
@@ -90,7 +92,7 @@ pub(crate) fn step_with(core: &Core, writing: &mut Writing) -> Result<bool, Erro
 
 fn take_step(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     core.write_ledger_if_requested()?;
-    core.finish_sealing()?;
+    seal_gathered(core, writing)?;
     let state = read_state(core, writing)?;
     if state.is_time_due {
         match core.persist_time(true) {

@@ -4,6 +4,7 @@ use crate::health::Health;
 use crate::jobs::filing::memory::FilingMemory;
 use crate::jobs::forgetting::memory::ForgettingMemory;
 use crate::jobs::free::memory::SpaceMemory;
+use crate::jobs::gathering::memory::GatheringMemory;
 use crate::jobs::idle::memory::IdleMemory;
 use crate::jobs::merging::memory::MergeMemory;
 use crate::jobs::rollup::pass::RollupPass;
@@ -17,6 +18,7 @@ use std::ops::{Deref, DerefMut};
 /// State that each job keeps between its steps.
 pub(crate) struct Writing {
     pub segments: SegmentMemory,
+    pub gathering: GatheringMemory,
     pub idle: IdleMemory,
     pub space: SpaceMemory,
     pub merge: MergeMemory,
@@ -35,6 +37,7 @@ impl Writing {
     pub fn new(space: SpaceMemory, merge: MergeMemory) -> Writing {
         Writing {
             segments: SegmentMemory::default(),
+            gathering: GatheringMemory::default(),
             idle: IdleMemory::default(),
             space,
             merge,

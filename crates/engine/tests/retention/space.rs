@@ -173,7 +173,8 @@ fn a_quota_keeps_the_latest_bytes() {
         }
     }
     let classes = store.engine.log().classes;
-    assert!(classes[0].live < 300 << 10, "{} bytes", classes[0].live);
+    // The blocks of 16 KiB of rows come at once, with those of other classes.
+    assert!(classes[0].live < 320 << 10, "{} bytes", classes[0].live);
     assert_eq!(store.times(store.ids[0]).last(), Some(&store.now()));
     assert_eq!(store.times(store.ids[10]).len(), 20_000);
 }

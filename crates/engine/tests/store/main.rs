@@ -3,7 +3,7 @@
 
 mod aggregates;
 
-use seiner_engine::{Durability, Engine, Error, Exact, Options, Query, Reason, Step};
+use seiner_engine::{Bundling, Durability, Engine, Error, Exact, Options, Query, Reason, Step};
 use seiner_model::{
     Batch, Bitmap, Cell, Column, Columns, FieldColumn, FieldType, Interval, KeyError, Notation,
     Selector, SourceKey, Value,
@@ -316,7 +316,12 @@ fn bad_rows_are_rejected_one_by_one() {
 fn the_figures_of_a_young_store_agree() {
     use std::os::unix::fs::MetadataExt;
     let dir = tempfile::tempdir().unwrap();
-    let engine = open(dir.path());
+    // Blocks do not wait for others.
+    let options = Options {
+        bundles: Bundling::Never,
+        ..small()
+    };
+    let engine = Engine::open_directory(dir.path(), options).unwrap();
     write(&engine, "m,s=1", walk(5000));
     engine.commit().unwrap();
     while engine.step().unwrap() {}

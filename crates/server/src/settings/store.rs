@@ -185,7 +185,8 @@ pub static SETTINGS: [Setting; 13] = [
         form: "DURATION",
         help: "Time without new rows after which the open block of a source is sealed, so that the journal files with its \
                rows can be removed. A shorter time keeps the journal small. A longer time makes fuller blocks of sources \
-               that write rarely.",
+               that write rarely. Full blocks wait at most an eighth of it for others, with which they take less \
+               space.",
         assign: |settings, text| duration(text).map(|duration| settings.idle_seal = duration),
     },
 ];
