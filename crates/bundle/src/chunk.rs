@@ -28,12 +28,16 @@ pub struct SourceRows {
     pub rows: Columns,
 }
 
-/// Decoded rows of a chunk. The rows of all sources lie end to end in each column.
+/// Decoded rows of a chunk. The values of all sources lie end to end in each column.
 #[derive(Debug)]
 pub struct ChunkRows {
     layout: Arc<Layout>,
     ids: Vec<u64>,
+    /// Sum of the rows of the sources up to each one.
     row_ends: Vec<usize>,
+    /// Index of the first time of each source in `times`.
+    time_starts: Vec<usize>,
+    /// Times. Sources with equal times share them.
     times: Vec<i64>,
     fields: Vec<ChunkField>,
 }
@@ -49,10 +53,10 @@ impl ChunkRows {
         self.ids.is_empty()
     }
 
-    /// Returns the approximate memory in bytes, without the characters of texts.
+    /// Returns the approximate memory in bytes.
     pub fn memory(&self) -> usize {
-        let values = self.fields.iter().map(|field| field.values.len());
-        8 * (2 * self.ids.len() + self.times.len() + 2 * values.sum::<usize>())
+        let fields: usize = self.fields.iter().map(ChunkField::memory).sum();
+        8 * (3 * self.ids.len() + self.times.len()) + fields
     }
 
     /// Returns the fields of the rows.
@@ -65,16 +69,17 @@ impl ChunkRows {
         &self.ids
     }
 
-    /// Returns the times of all rows, source by source, ns since 1970.
-    pub fn times(&self) -> &[i64] {
-        &self.times
-    }
-
-    /// Returns the range of rows of a source in [`ChunkRows::times`].
+    /// Returns the times of the rows of a source, ns since 1970.
     ///
     /// # Panics
     /// If `source` is not below [`ChunkRows::len`].
-    pub fn rows(&self, source: usize) -> Range<usize> {
+    pub fn times(&self, source: usize) -> &[i64] {
+        let start = self.time_starts[source];
+        &self.times[start..start + self.rows(source).len()]
+    }
+
+    /// Returns the range of the rows of a source among those of the chunk.
+    fn rows(&self, source: usize) -> Range<usize> {
         let start = source.checked_sub(1).map_or(0, |last| self.row_ends[last]);
         start..self.row_ends[source]
     }
@@ -113,7 +118,7 @@ impl ChunkRows {
             id: self.ids[source],
             layout: self.layout.clone(),
             rows: Columns {
-                times: self.times[range.clone()].to_vec(),
+                times: self.times(source).to_vec(),
                 fields: fields.collect(),
             },
         }
@@ -143,7 +148,8 @@ pub(crate) fn decode(
         layout: group.layout.clone(),
         ids: Vec::with_capacity(entry.sources),
         row_ends: Vec::with_capacity(entry.sources),
-        times: Vec::with_capacity(entry.rows),
+        time_starts: Vec::with_capacity(entry.sources),
+        times: Vec::new(),
         fields: Vec::with_capacity(group.layout.len()),
     };
     read_sources(group, entry, &mut numbers, &mut chunk)
@@ -192,13 +198,13 @@ fn read_sources(
     );
     let (mut id, mut before) = (entry.first_id, Before::default());
     let is_regular = (group.model.times).is_regular(|table| group.table(table).constant());
-    let mut last: Range<usize> = 0..0;
+    let (mut start, mut passed) = (0, 0);
     for source in 0..entry.sources {
         if source > 0 {
             id = id.checked_add(numbers.number(gap))?.checked_add(1)?;
         }
         if source == 0 || numbers.number(own) != 0 {
-            let left = (entry.rows - chunk.times.len()) as u64;
+            let left = (entry.rows - passed) as u64;
             let rows = numbers.number(rows);
             if rows >= left {
                 return None;
@@ -213,24 +219,21 @@ fn read_sources(
             if !is_valid {
                 numbers.fail();
             }
-            let start = chunk.times.len();
+            start = chunk.times.len();
             let times = before
                 .times
                 .iter()
                 .map(|&time| group.model.times.time(time));
             chunk.times.extend(times);
-            last = start..chunk.times.len();
-        } else {
-            if last.len() > entry.rows - chunk.times.len() {
-                return None;
-            }
-            match last.len() {
-                1 => chunk.times.push(chunk.times[last.start]),
-                _ => chunk.times.extend_from_within(last.clone()),
-            }
         }
+        let rows = chunk.times.len() - start;
+        if rows > entry.rows - passed {
+            return None;
+        }
+        passed += rows;
         chunk.ids.push(id);
-        chunk.row_ends.push(chunk.times.len());
+        chunk.row_ends.push(passed);
+        chunk.time_starts.push(start);
     }
-    (chunk.times.len() == entry.rows && id == entry.last_id).then_some(())
+    (passed == entry.rows && id == entry.last_id).then_some(())
 }

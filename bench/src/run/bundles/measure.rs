@@ -98,7 +98,10 @@ fn decode(bundles: &[Bundle]) -> Result<usize> {
         let directory = Directory::parse(&bundle.directory)?;
         for chunk in directory.chunks() {
             let bytes = &bundle.data[chunk.start..chunk.end];
-            rows += directory.decode_chunk(chunk.index, bytes)?.times().len();
+            let decoded = directory.decode_chunk(chunk.index, bytes)?;
+            rows += (0..decoded.len())
+                .map(|source| decoded.times(source).len())
+                .sum::<usize>();
         }
     }
     Ok(rows)

@@ -133,7 +133,8 @@ pub fn decode(bundle: &Bundle) -> Vec<SourceRows> {
         let bytes = &bundle.data[chunk.start..chunk.end];
         let rows = directory.decode_chunk(chunk.index, bytes).unwrap();
         assert_eq!(rows.len(), chunk.sources);
-        assert_eq!(rows.times().len(), chunk.rows);
+        let count = (0..rows.len()).map(|source| rows.times(source).len());
+        assert_eq!(count.sum::<usize>(), chunk.rows);
         sources.extend(rows.sources());
     }
     sources.sort_by(|a, b| (a.id, &a.layout).cmp(&(b.id, &b.layout)));

@@ -113,7 +113,7 @@ impl BundleCache {
             );
             return Err(place.damage(entry, what));
         }
-        let times = &chunk.times()[chunk.rows(source)];
+        let times = chunk.times(source);
         let span = times.first().copied().zip(times.last().copied());
         if (times.len(), span) != (entry.rows as usize, Some((entry.first, entry.last))) {
             let what = format!(

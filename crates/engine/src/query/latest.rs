@@ -228,7 +228,7 @@ impl Columns<'_> {
             return Ok(false);
         }
         let (chunk, source) = view.bundles.find(entry, place, last)?;
-        let rows = chunk.rows(source).len();
+        let rows = chunk.times(source).len();
         for column in 0..chunk.layout().len() {
             let wanted = view.bundled_column(chunk.layout(), column);
             let wanted = wanted.map_err(|what| place.damage(entry, what))?;
