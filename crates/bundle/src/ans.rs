@@ -239,10 +239,12 @@ pub(crate) enum DecodeTable {
     Slots(Box<Slots>),
 }
 
-/// Tokens of a table by slot.
+/// Tokens of a table by slot. A byte per slot is filled, and stays in the cache, much faster than all that decoding needs.
 pub(crate) struct Slots {
-    /// Index of the token, its share − 1, and the position within the share, for each slot.
-    slots: [u32; SHARES as usize],
+    /// Index of the token of each slot.
+    tokens: [u8; SHARES as usize],
+    /// First slot of the token, and its share from bit 16 on, by index.
+    shares: [u32; MOST_TOKENS],
     /// Smallest number and remaining bits of each token, by index.
     starts: [(u64, u32); MOST_TOKENS],
 }
@@ -275,19 +277,17 @@ impl DecodeTable {
             Table::Counted(counts) => counts,
         };
         let mut table = Box::new(Slots {
-            slots: [0; SHARES as usize],
+            tokens: [0; SHARES as usize],
+            shares: [0; MOST_TOKENS],
             starts: [(0, 0); MOST_TOKENS],
         });
-        let mut free = table.slots.as_mut_slice();
-        for ((index, (token, share)), start) in (0u32..).zip(counts.shares()).zip(&mut table.starts)
-        {
-            *start = counts.division().start(usize::from(token));
-            let (taken, rest) = free.split_at_mut(free.len().min(share as usize));
-            let slot = index << 24 | (share - 1) << 12;
-            for (place, taken) in (0u32..).zip(taken) {
-                *taken = slot | place;
-            }
-            free = rest;
+        let mut first = 0;
+        for (index, (token, share)) in counts.shares().into_iter().enumerate().take(MOST_TOKENS) {
+            table.starts[index] = counts.division().start(usize::from(token));
+            table.shares[index] = share << 16 | first;
+            let end = (first + share).min(SHARES);
+            table.tokens[first as usize..end as usize].fill(index as u8);
+            first = end;
         }
         DecodeTable::Slots(table)
     }
@@ -347,7 +347,7 @@ impl<'a> NumberReader<'a> {
     #[inline(always)]
     pub(crate) fn number(&mut self, table: &DecodeTable) -> u64 {
         let (start, remainder) = match table {
-            DecodeTable::Slots(table) => table.starts[self.token(&table.slots)],
+            DecodeTable::Slots(table) => table.starts[self.token(table)],
             // The usual case of an exact clock or dense ids, without remaining bits.
             DecodeTable::Constant(start, 0) => return *start,
             DecodeTable::Constant(start, remainder) => (*start, *remainder),
@@ -363,10 +363,10 @@ impl<'a> NumberReader<'a> {
     }
 
     #[inline(always)]
-    fn token(&mut self, slots: &[u32; SHARES as usize]) -> usize {
+    fn token(&mut self, table: &Slots) -> usize {
         let state = &mut self.states[self.at & self.mask & 3];
         self.at += 1;
-        pop(state, slots, self.words, &mut self.read)
+        pop(state, table, self.words, &mut self.read)
     }
 
     /// Reads numbers in the context of one table, as i64 of the same bits.
@@ -399,15 +399,12 @@ impl<'a> NumberReader<'a> {
 
 /// Takes a token from a state. Returns the index of the token in its table.
 #[inline(always)]
-fn pop(
-    state: &mut u32,
-    slots: &[u32; SHARES as usize],
-    words: &[[u8; 2]],
-    read: &mut usize,
-) -> usize {
-    let slot = slots[(*state & (SHARES - 1)) as usize];
-    // Cannot overflow: the share is at most the sum of all shares.
-    let next = ((slot >> 12 & 0xfff) + 1) * (*state >> SHARE_BITS) + (slot & 0xfff);
+fn pop(state: &mut u32, table: &Slots, words: &[[u8; 2]], read: &mut usize) -> usize {
+    let slot = *state & (SHARES - 1);
+    let token = usize::from(table.tokens[slot as usize]);
+    let (share, first) = (table.shares[token] >> 16, table.shares[token] & 0xffff);
+    // Cannot overflow: the share is below the sum of all shares, and the token's first slot is at or below this one.
+    let next = share * (*state >> SHARE_BITS) + (slot - first);
     let word = words.get(*read).copied().unwrap_or_default();
     let is_low = next < FLOOR;
     *read += usize::from(is_low);
@@ -416,5 +413,5 @@ fn pop(
     } else {
         next
     };
-    (slot >> 24) as usize
+    token
 }

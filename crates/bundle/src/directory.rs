@@ -20,7 +20,7 @@ const CHECKSUM: usize = 4;
 
 /// Parsed directory of a bundle.
 ///
-/// The tables take their decoding form (20 KiB each) when a chunk first needs them, and keep it.
+/// The tables take their decoding form (9 KiB each) when a chunk first needs them, and keep it.
 #[derive(Debug)]
 pub struct Directory {
     groups: Vec<Group>,
