@@ -1,9 +1,10 @@
-//! Cache of bundles that were read: their directories, with the chunk that was decoded last.
+//! Cache of bundles that were read: their directories, and the chunks that were decoded.
 //!
-//! Sources with neighbouring numbers are in the same chunk, and most readers read sources in order.
-//! Each chunk is then decoded once.
+//! Sources with neighbouring numbers are in the same chunk, and queries often read neighbours: the sensors of a host.
+//! A chunk is then decoded once for all of them, even if the query reads many bundles for each source.
 
 use super::Header;
+use super::chunks::{Chunk, Chunks, Key};
 use crate::error::Error;
 use crate::query::snapshot::BlockLocation;
 use crate::segment::Entry;
@@ -19,61 +20,59 @@ const BUNDLES: usize = 64;
 const SHARE: u64 = 16;
 const BYTES: (u64, u64) = (512 << 10, 32 << 20);
 
-/// Identity of a bundle: its segment, and its offset in it. A segment number is never used again.
-type Key = (u64, u32);
-
 /// Bundles that were read recently.
 pub(crate) struct BundleCache {
     /// Bundles, the most recently used last.
     bundles: Mutex<Vec<(Key, Arc<OpenBundle>)>>,
-    /// Memory that the bundles may use, bytes.
+    chunks: Mutex<Chunks>,
+    /// Memory that the bundles may use without the chunks, bytes.
     limit: usize,
-    bytes: AtomicUsize,
+    bundle_bytes: AtomicUsize,
+    chunk_bytes: AtomicUsize,
 }
 
 /// Bundle whose directory was read.
 struct OpenBundle {
     header: Header,
     directory: Directory,
-    /// Chunk that was decoded last, with its index.
-    latest: Mutex<Option<(usize, Arc<ChunkRows>)>>,
 }
 
 /// Chunk that a reader used last. A reader of neighbouring sources needs no lock to find the next.
 #[derive(Default)]
-pub(crate) struct LastChunk(Option<(Key, Arc<OpenBundle>, Arc<ChunkRows>)>);
+pub(crate) struct LastChunk(Option<(Key, Arc<Chunk>)>);
 
 impl LastChunk {
     /// Returns the index of a source in the chunk; `None` if this is not the source's chunk.
     fn index(&self, key: Key, id: u64) -> Option<usize> {
-        let (known, _, chunk) = self.0.as_ref()?;
-        match *known == key {
-            true => chunk.ids().binary_search(&id).ok(),
-            false => None,
-        }
+        let (_, chunk) = self.0.as_ref().filter(|(known, _)| *known == key)?;
+        chunk.index(id)
     }
 }
 
 impl BundleCache {
     /// Creates the cache of a store with this memory, in bytes.
     pub fn new(memory: u64) -> BundleCache {
+        let limit = (memory / SHARE).clamp(BYTES.0, BYTES.1) as usize / 2;
         BundleCache {
             bundles: Mutex::default(),
-            limit: (memory / SHARE).clamp(BYTES.0, BYTES.1) as usize,
-            bytes: AtomicUsize::new(0),
+            chunks: Mutex::new(Chunks::new(limit)),
+            limit,
+            bundle_bytes: AtomicUsize::new(0),
+            chunk_bytes: AtomicUsize::new(0),
         }
     }
 
     /// Returns the memory of the bundles in bytes.
     pub fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
+        self.bundle_bytes.load(Ordering::Relaxed) + self.chunk_bytes.load(Ordering::Relaxed)
     }
 
     /// Removes all bundles.
     pub fn clear(&self) {
-        let mut bundles = lock(&self.bundles);
-        *bundles = Vec::new();
-        self.bytes.store(0, Ordering::Relaxed);
+        *lock(&self.bundles) = Vec::new();
+        *lock(&self.chunks) = Chunks::new(self.limit);
+        self.bundle_bytes.store(0, Ordering::Relaxed);
+        self.chunk_bytes.store(0, Ordering::Relaxed);
     }
 
     /// Returns the rows of a block in a bundle.
@@ -101,30 +100,13 @@ impl BundleCache {
             Some(found) => Some(found),
             None => self.open_chunk(key, entry, place, last)?,
         };
-        let (Some(source), Some((_, bundle, chunk))) = (found, &last.0) else {
+        let (Some(source), Some((_, chunk))) = (found, &last.0) else {
             let what = format!("the bundle has no rows of source {}", entry.source);
             return Err(place.damage(entry, what));
         };
-        let numbers = bundle.header.first_block..=bundle.header.last_block;
-        if !numbers.contains(&entry.number) {
-            let what = format!(
-                "the bundle has the blocks {numbers:?}, not {}",
-                entry.number
-            );
-            return Err(place.damage(entry, what));
-        }
-        let times = chunk.times(source);
-        let span = times.first().copied().zip(times.last().copied());
-        if (times.len(), span) != (entry.rows as usize, Some((entry.first, entry.last))) {
-            let what = format!(
-                "source {} has {} rows in the bundle, the footer lists {}, or other times",
-                entry.source,
-                times.len(),
-                entry.rows
-            );
-            return Err(place.damage(entry, what));
-        }
-        Ok((chunk, source))
+        let checked = chunk.check(source, entry);
+        checked.map_err(|what| place.damage(entry, what))?;
+        Ok((&chunk.rows, source))
     }
 
     /// Opens the chunk that contains the source of a block, and returns the index of the source in the chunk.
@@ -136,12 +118,35 @@ impl BundleCache {
         last: &mut LastChunk,
     ) -> Result<Option<usize>, Error> {
         let id = u64::from(entry.source);
+        let found = lock(&self.chunks).find(key, id);
+        let chunk = match found {
+            Some(chunk) => Some(chunk),
+            None => self.decode(key, entry, place)?,
+        };
+        let index = chunk.as_ref().and_then(|chunk| chunk.index(id));
+        if let Some(chunk) = chunk {
+            last.0 = Some((key, chunk));
+        }
+        Ok(index)
+    }
+
+    /// Decodes the chunk that contains the source of a block, if there is one, and keeps it.
+    fn decode(
+        &self,
+        key: Key,
+        entry: &Entry,
+        place: &BlockLocation,
+    ) -> Result<Option<Arc<Chunk>>, Error> {
+        let id = u64::from(entry.source);
         let bundle = self.bundle(key, entry, place)?;
         for chunk in bundle.directory.find(id) {
             let chunk = bundle.chunk(chunk.index, entry, place)?;
-            if let Ok(source) = chunk.ids().binary_search(&id) {
-                last.0 = Some((key, bundle.clone(), chunk));
-                return Ok(Some(source));
+            if chunk.index(id).is_some() {
+                let chunk = Arc::new(chunk);
+                let mut chunks = lock(&self.chunks);
+                chunks.keep(key, chunk.clone());
+                self.chunk_bytes.store(chunks.bytes(), Ordering::Relaxed);
+                return Ok(Some(chunk));
             }
         }
         Ok(None)
@@ -183,38 +188,27 @@ impl BundleCache {
             gone += 1;
         }
         bundles.drain(..gone);
-        self.bytes.store(bytes, Ordering::Relaxed);
+        self.bundle_bytes.store(bytes, Ordering::Relaxed);
     }
 }
 
 impl OpenBundle {
     fn memory(&self) -> usize {
-        let latest = lock(&self.latest);
-        let chunk = latest.as_ref().map_or(0, |(_, rows)| rows.memory());
-        size_of::<OpenBundle>() + self.directory.memory() + chunk
+        size_of::<OpenBundle>() + self.directory.memory()
     }
 
-    /// Returns the rows of a chunk: those decoded last, or read and decoded.
-    fn chunk(
-        &self,
-        index: usize,
-        entry: &Entry,
-        place: &BlockLocation,
-    ) -> Result<Arc<ChunkRows>, Error> {
-        if let Some((known, rows)) = &*lock(&self.latest)
-            && *known == index
-        {
-            return Ok(rows.clone());
-        }
+    /// Reads and decodes a chunk.
+    fn chunk(&self, index: usize, entry: &Entry, place: &BlockLocation) -> Result<Chunk, Error> {
         let chunk = self.directory.chunks().nth(index);
         let chunk = chunk.expect("the directory named the chunk");
         let data = self.header.directory_range().end;
         let range = data + chunk.start as u64..data + chunk.end as u64;
         let bytes = place.read_part(entry, range)?;
         let rows = self.directory.decode_chunk(index, &bytes);
-        let rows = Arc::new(rows.map_err(|error| place.damage(entry, error.to_string()))?);
-        *lock(&self.latest) = Some((index, rows.clone()));
-        Ok(rows)
+        Ok(Chunk {
+            header: self.header,
+            rows: rows.map_err(|error| place.damage(entry, error.to_string()))?,
+        })
     }
 }
 
@@ -229,11 +223,7 @@ fn open(entry: &Entry, place: &BlockLocation) -> Result<OpenBundle, Error> {
         bytes.extend(place.read_part(entry, bytes.len() as u64..range.end)?);
     }
     let directory = header.parse_directory(&bytes).map_err(damage)?;
-    Ok(OpenBundle {
-        header,
-        directory,
-        latest: Mutex::default(),
-    })
+    Ok(OpenBundle { header, directory })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -6,6 +6,7 @@
 //! specifies the bytes.
 
 pub mod cache;
+mod chunks;
 pub mod encode;
 
 use crate::bytes::{Cursor, Short};

@@ -1,0 +1,214 @@
+//! Chunks of bundles that were decoded recently.
+
+use super::Header;
+use crate::segment::Entry;
+use seiner_bundle::ChunkRows;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Identity of a bundle: its segment, and its offset in it. A segment number is never used again.
+pub type Key = (u64, u32);
+
+/// Decoded rows of a chunk.
+pub struct Chunk {
+    /// Header of the chunk's bundle.
+    pub header: Header,
+    /// Rows of some sources.
+    pub rows: ChunkRows,
+}
+
+impl Chunk {
+    /// Returns the index of a source in the chunk; `None` if it has no rows there.
+    pub fn index(&self, id: u64) -> Option<usize> {
+        self.rows.ids().binary_search(&id).ok()
+    }
+
+    /// Checks that a source's rows are those of a block.
+    ///
+    /// # Errors
+    /// A description of the damage.
+    pub fn check(&self, source: usize, entry: &Entry) -> Result<(), String> {
+        let numbers = self.header.first_block..=self.header.last_block;
+        if !numbers.contains(&entry.number) {
+            return Err(format!(
+                "the bundle has the blocks {numbers:?}, not {}",
+                entry.number
+            ));
+        }
+        let times = self.rows.times(source);
+        let span = times.first().copied().zip(times.last().copied());
+        if (times.len(), span) != (entry.rows as usize, Some((entry.first, entry.last))) {
+            return Err(format!(
+                "source {} has {} rows in the bundle, the footer lists {}, or other times",
+                entry.source,
+                times.len(),
+                entry.rows
+            ));
+        }
+        Ok(())
+    }
+
+    fn memory(&self) -> usize {
+        size_of::<Chunk>() + self.rows.memory()
+    }
+}
+
+/// Chunks by bundle and first source. If they use too much memory, those leave first that were not used since they
+/// came or since the last look at them.
+pub struct Chunks {
+    kept: BTreeMap<(Key, u64), Kept>,
+    /// Chunks in the order in which they will be looked at.
+    order: VecDeque<(Key, u64)>,
+    bytes: usize,
+    /// Memory that the chunks may use, bytes. The youngest one stays in any case.
+    limit: usize,
+}
+
+struct Kept {
+    chunk: Arc<Chunk>,
+    is_used: bool,
+}
+
+impl Chunks {
+    /// Creates a cache without chunks.
+    pub fn new(limit: usize) -> Chunks {
+        Chunks {
+            kept: BTreeMap::new(),
+            order: VecDeque::new(),
+            bytes: 0,
+            limit,
+        }
+    }
+
+    /// Returns the memory of the chunks in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the chunk of a bundle that has rows of a source.
+    pub fn find(&mut self, key: Key, id: u64) -> Option<Arc<Chunk>> {
+        let mut before = self.kept.range_mut((key, 0)..=(key, id));
+        let (_, kept) = before.next_back()?;
+        kept.chunk.index(id)?;
+        kept.is_used = true;
+        Some(kept.chunk.clone())
+    }
+
+    /// Adds a chunk, and removes others before until the limit will be met.
+    pub fn keep(&mut self, key: Key, chunk: Arc<Chunk>) {
+        let Some(&first) = chunk.rows.ids().first() else {
+            return;
+        };
+        let bytes = chunk.memory();
+        while self.bytes + bytes > self.limit && !self.order.is_empty() {
+            self.remove_one();
+        }
+        self.bytes += bytes;
+        let kept = Kept {
+            chunk,
+            is_used: false,
+        };
+        match self.kept.insert((key, first), kept) {
+            // Two threads decoded it.
+            Some(same) => self.bytes -= same.chunk.memory(),
+            None => self.order.push_back((key, first)),
+        }
+    }
+
+    /// Looks at the next chunk: removes it, or leaves it until its next turn if it was used.
+    fn remove_one(&mut self) {
+        let Some(next) = self.order.pop_front() else {
+            return;
+        };
+        match self.kept.get_mut(&next) {
+            Some(kept) if kept.is_used => {
+                kept.is_used = false;
+                self.order.push_back(next);
+            }
+            _ => {
+                let gone = self.kept.remove(&next);
+                self.bytes -= gone.map_or(0, |kept| kept.chunk.memory());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seiner_bundle::{BundleWriter, Directory, Layout, Options};
+    use seiner_model::Columns;
+
+    /// Returns a chunk of some sources with a row each and no fields.
+    fn chunk(ids: std::ops::Range<u64>) -> Arc<Chunk> {
+        let mut writer = BundleWriter::new(Options::default());
+        let layout = Arc::new(Layout::new::<&str>([]));
+        for id in ids {
+            let rows = Columns {
+                times: vec![7],
+                fields: Vec::new(),
+            };
+            writer.push(id, &layout, &rows).unwrap();
+        }
+        let bundle = writer.finish();
+        let directory = Directory::parse(&bundle.directory).unwrap();
+        let header = Header {
+            first_block: 0,
+            last_block: 9,
+            directory: 0,
+            data: 0,
+        };
+        Arc::new(Chunk {
+            header,
+            rows: directory.decode_chunk(0, &bundle.data).unwrap(),
+        })
+    }
+
+    #[test]
+    fn a_chunk_is_found_by_each_of_its_sources_and_no_other() {
+        let mut chunks = Chunks::new(1 << 20);
+        chunks.keep((1, 0), chunk(10..20));
+        chunks.keep((1, 0), chunk(30..40));
+        chunks.keep((1, 4096), chunk(20..30));
+        for id in 0..50 {
+            let found = chunks.find((1, 0), id);
+            let found = found.map(|chunk| chunk.rows.ids()[0]);
+            let expected = match id {
+                10..20 => Some(10),
+                30..40 => Some(30),
+                _ => None,
+            };
+            assert_eq!(found, expected, "source {id}");
+        }
+        assert!(chunks.find((2, 0), 15).is_none());
+    }
+
+    #[test]
+    fn unused_chunks_leave_first_and_the_memory_is_bounded() {
+        let bytes = chunk(0..10).memory();
+        let mut chunks = Chunks::new(bytes * 10);
+        for offset in 0..10 {
+            chunks.keep((1, offset), chunk(0..10));
+        }
+        assert!(chunks.find((1, 3), 5).is_some());
+        for offset in 10..18 {
+            chunks.keep((1, offset), chunk(0..10));
+            assert_eq!(chunks.bytes(), bytes * 10);
+        }
+        assert!(chunks.find((1, 3), 5).is_some(), "it was used");
+        assert!(chunks.find((1, 4), 5).is_none());
+        chunks.keep((1, 17), chunk(0..10));
+        assert!(chunks.bytes() <= bytes * 10, "the same chunk again");
+        assert_eq!(chunks.order.len(), chunks.kept.len());
+    }
+
+    #[test]
+    fn the_youngest_chunk_stays_even_if_it_is_too_large() {
+        let mut chunks = Chunks::new(1);
+        chunks.keep((1, 0), chunk(0..10));
+        assert!(chunks.find((1, 0), 0).is_some());
+        chunks.keep((1, 1), chunk(0..10));
+        assert!(chunks.find((1, 0), 0).is_none());
+        assert!(chunks.find((1, 1), 0).is_some());
+    }
+}
