@@ -34,16 +34,8 @@ impl ChunkField {
 
     /// Returns the approximate memory in bytes.
     pub(crate) fn memory(&self) -> usize {
-        let values = match &self.values {
-            Column::F64(values) => 8 * values.len(),
-            Column::F32(values) => 4 * values.len(),
-            Column::I64(values) => 8 * values.len(),
-            Column::U64(values) => 8 * values.len(),
-            Column::Bool(values) => values.len(),
-            Column::Str(texts) => 4 * texts.ends.len() + texts.bytes.len(),
-        };
         let present = self.present.as_ref().map_or(0, |bits| bits.len() / 8);
-        values + 8 * self.ends.len() + present
+        self.values.bytes() + 8 * self.ends.len() + present
     }
 
     /// Returns the range of values of a source.

@@ -172,6 +172,18 @@ impl Column {
         self.len() == 0
     }
 
+    /// Returns the memory of the values in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Column::F64(values) => values.len() * 8,
+            Column::F32(values) => values.len() * 4,
+            Column::I64(values) => values.len() * 8,
+            Column::U64(values) => values.len() * 8,
+            Column::Bool(values) => values.len(),
+            Column::Str(values) => values.bytes.len() + values.ends.len() * 4,
+        }
+    }
+
     /// Returns the value at `index`.
     ///
     /// # Panics

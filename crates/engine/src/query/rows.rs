@@ -20,7 +20,7 @@ impl Rows {
                 .present
                 .as_ref()
                 .map_or(0, |bits| bits.words().len() * 8);
-            bits + column_bytes(&field.values)
+            bits + field.values.bytes()
         };
         self.times.len() * 8 + self.fields.iter().flatten().map(field).sum::<usize>()
     }
@@ -174,17 +174,6 @@ pub(crate) fn range_of(times: &[i64], interval: Interval) -> Range<usize> {
     let start = times.partition_point(|&time| time < interval.start);
     let end = times.partition_point(|&time| time <= interval.end);
     start..end.max(start)
-}
-
-fn column_bytes(values: &Column) -> usize {
-    match values {
-        Column::F64(values) => values.len() * 8,
-        Column::F32(values) => values.len() * 4,
-        Column::I64(values) => values.len() * 8,
-        Column::U64(values) => values.len() * 8,
-        Column::Bool(values) => values.len(),
-        Column::Str(values) => values.bytes.len() + values.ends.len() * 4,
-    }
 }
 
 /// Returns the number of set bits before a position.
