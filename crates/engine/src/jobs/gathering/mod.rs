@@ -26,6 +26,9 @@ pub(super) fn seal_gathered(core: &Core, writing: &mut Writing) -> Result<(), Er
 
 fn is_due(core: &Core, head: &Head, memory: &mut GatheringMemory) -> bool {
     let (queue, limits, tick) = (head.sealing(), core.together(), core.tick());
+    if queue.len() == 0 {
+        return false;
+    }
     // When buffers waited beside roll-up, the simulator found a level with rows that were hidden.
     let is_enough = limits.bundling == Bundling::Never
         || head.has_rollup()
@@ -33,11 +36,8 @@ fn is_due(core: &Core, head: &Head, memory: &mut GatheringMemory) -> bool {
         || queue.bytes() >= limits.bytes as u64
         || head.taken() != Backlog::Small
         || head.is_journal_full();
-    if queue.len() == 0 || is_enough {
-        memory.oldest = None;
-        return queue.len() > 0;
-    }
     match memory.oldest {
+        _ if is_enough => true,
         Some((position, since)) if position == queue.front() => since != tick,
         _ => {
             memory.oldest = Some((queue.front(), tick));
