@@ -170,6 +170,12 @@ pub struct Demand {
 }
 
 impl Demand {
+    /// Returns the time in seconds after which a silent source is sealed. A source that sends at least once in three
+    /// intervals is not silent.
+    pub fn idle_seal_s(&self) -> f64 {
+        ((self.every_s * 3.0).max(600.0) / 60.0).ceil() * 60.0
+    }
+
     /// Sets the samples and the number of fields to those of a recording.
     pub fn record(&mut self, recording: Arc<Recording>) {
         self.fields = recording.samples_per_row().round().max(1.0) as u64;

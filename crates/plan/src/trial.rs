@@ -6,7 +6,7 @@ use crate::buffer::{
 use crate::demand::Demand;
 use crate::load::SampleLoad;
 use crate::processor::processor_s;
-use seiner_engine::{Durability, Engine, Options};
+use seiner_engine::{Bundling, Durability, Engine, Options};
 use seiner_platform::SystemClock;
 use seiner_platform::sim::SimDisk;
 use std::ops::Deref;
@@ -49,6 +49,8 @@ const FILLED_BYTES: u32 = 16_384;
 const RECORDED: u64 = 64;
 /// Number of blocks that they fill on average.
 const BLOCKS: u64 = 3;
+/// Minimum number of blocks in a bundle that takes about as few bytes as a larger one.
+const NEIGHBOURS: f64 = 8.0;
 /// Maximum number of rows that they append.
 const MOST_RECORDED: u64 = 400_000;
 /// Number of sources in the trial of growing buffers.
@@ -91,9 +93,14 @@ pub fn in_memory(disk: &SimDisk, durability: Durability) -> anyhow::Result<Engin
 }
 
 /// Opens an engine with blocks of a size on a new disk in memory.
-fn with_blocks(block_bytes: u32, durability: Durability) -> anyhow::Result<Engine> {
+fn with_blocks(
+    block_bytes: u32,
+    durability: Durability,
+    bundles: Bundling,
+) -> anyhow::Result<Engine> {
     let options = Options {
         block_bytes,
+        bundles,
         ..options(durability)
     };
     open(&SimDisk::new(1), options)
@@ -200,7 +207,7 @@ pub fn trial(demand: &Subject<'_>, rows: u64) -> anyhow::Result<Point> {
 
 /// Fills blocks of some sources and returns the bytes per row in the buffer.
 pub fn row_bytes(demand: &Subject<'_>) -> anyhow::Result<f64> {
-    let engine = with_blocks(FILLED_BYTES, Durability::Memory)?;
+    let engine = with_blocks(FILLED_BYTES, Durability::Memory, Bundling::Never)?;
     let mut load = load(&engine, demand, FILLED)?;
     let mut rounds = 0.0;
     while engine.status().blocks_sealed < FILLED && rounds < MOST_ROWS {
@@ -223,10 +230,25 @@ pub fn row_bytes_of(block_bytes: u32, rows: f64, fields: u64) -> f64 {
     (filled - first_row(fields)).max(1.0) / (rows - 1.0).max(1.0)
 }
 
+/// Fills blocks of a size with recorded samples, and encodes them as they would be in operation: in bundles if enough
+/// blocks become full while one waits for others.
+pub fn fill(demand: &Subject<'_>, block_bytes: u32) -> anyhow::Result<Point> {
+    // A full buffer waits for others for an eighth of the idle time ([`Options::idle_seal`]).
+    let rows = demand.sensors / demand.every_s * demand.idle_seal_s() / 8.0;
+    if rows >= NEIGHBOURS {
+        let point = fill_as(demand, block_bytes, Bundling::default())?;
+        if rows >= NEIGHBOURS * point.rows {
+            return Ok(point);
+        }
+    }
+    fill_as(demand, block_bytes, Bundling::Never)
+}
+
 /// Fills blocks of a size with recorded samples. Sources fill their blocks after different numbers of rows, so the
 /// result is a mean over blocks.
-pub fn fill(demand: &Subject<'_>, block_bytes: u32) -> anyhow::Result<Point> {
-    let engine = with_blocks(block_bytes, Durability::Interval(Duration::from_secs(60)))?;
+fn fill_as(demand: &Subject<'_>, block_bytes: u32, bundles: Bundling) -> anyhow::Result<Point> {
+    let durability = Durability::Interval(Duration::from_secs(60));
+    let engine = with_blocks(block_bytes, durability, bundles)?;
     let mut load = load(&engine, demand, RECORDED)?;
     engine.commit()?;
     let before = engine.status();

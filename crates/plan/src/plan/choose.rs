@@ -36,8 +36,7 @@ pub fn choose(demand: &Demand, calibration: &Calibration) -> Choice {
         segment_bytes: segment,
         memory,
         journal_bytes,
-        // A source that sends at least once in three intervals is not silent.
-        idle_seal_s: round_up((demand.every_s * 3.0).max(600.0), 60.0),
+        idle_seal_s: demand.idle_seal_s(),
         budget,
         merge_from: merge_from(budget, segment, journal_bytes),
         lanes: LANES,
