@@ -88,3 +88,31 @@ fn seal_ahead(core: &Core, writing: &mut Writing, sources: &RoaringBitmap) -> Re
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commit::write_journal;
+    use crate::jobs::testing::{World, options};
+    use crate::options::{Durability, Options};
+
+    /// Regression: rows of the journal were replayed into a buffer, and shown again once their delete was forgotten.
+    #[test]
+    fn a_delete_hides_rows_that_a_start_read_from_the_journal() {
+        let options = || Options {
+            durability: Durability::Sync,
+            ..options()
+        };
+        let world = World::new(options());
+        world.append("a", 0..10);
+        write_journal(&world.core, true).unwrap();
+        assert_eq!(delete(&world.core, &Selector::all(), Interval::ALL).unwrap(), 1);
+        let world = world.reopen(options());
+        assert_eq!(world.rows(), 0);
+        let other = world.append("b", 0..5);
+        world.core.head().seal(other.0);
+        world.core.finish_sealing().unwrap();
+        world.core.log().forget_deletes(None);
+        assert_eq!(world.rows(), 5);
+    }
+}

@@ -58,6 +58,13 @@ impl Head {
             .push(taken, self.buffers.slab().bytes(slot).len());
     }
 
+    /// Seals the open block of a source if its number is below `before`.
+    pub fn seal_before(&mut self, source: u32, before: u64) {
+        if source < self.sources() && self.buffers.state(source).block < before {
+            self.seal(source);
+        }
+    }
+
     /// Counts the rows of a source's open block as taken. Returns the numbers of rows before and
     /// after the block. Rows that later rows of the block replace are counted as well, as in the
     /// buffer and the journal. With a smaller count, rows that the ring has expired would return.

@@ -116,6 +116,12 @@ pub(crate) fn open(
         // row.
         head.seal_all();
     }
+    // A delete seals the blocks of its sources, and is forgotten when no block in the log is as old. A block that was
+    // replayed must not outlive it in a buffer.
+    let (deleted, before) = log.retention.deleted();
+    for source in deleted {
+        head.seal_before(source, before);
+    }
     // Floors and deletes hide rows by the numbers of their blocks.
     head.close_blocks(log.retention.next_block());
     sealer::run_alone(&mut parts, &*volume, &mut encoder)?;

@@ -40,7 +40,7 @@ use self::watch::Watch;
 use crate::maps::HashMap;
 use crate::members::Members;
 use crate::segment::Entry;
-use roaring::RoaringBitmap;
+use roaring::{MultiOps, RoaringBitmap};
 use seiner_merge::{Rate, SourcePace};
 use seiner_model::Interval;
 use std::collections::BTreeMap;
@@ -237,6 +237,13 @@ impl Retention {
         // A start calls this before it applies the rules with their floors.
         let known = self.known_floors.values().copied();
         deletes.chain(floors).chain(known).max().unwrap_or(0)
+    }
+
+    /// Returns the sources of all deletes, and the number below which deletes hide their blocks.
+    pub fn deleted(&self) -> (RoaringBitmap, u64) {
+        let sources = self.tombstones.iter().map(|tombstone| &tombstone.sources);
+        let before = self.tombstones.iter().map(|tombstone| tombstone.before);
+        (sources.union(), before.max().unwrap_or(0))
     }
 
     /// Returns whether any delete is recorded.
