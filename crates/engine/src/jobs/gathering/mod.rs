@@ -29,9 +29,7 @@ fn is_due(core: &Core, head: &Head, memory: &mut GatheringMemory) -> bool {
     if queue.len() == 0 {
         return false;
     }
-    // When buffers waited beside roll-up, the simulator found a level with rows that were hidden.
     let is_enough = limits.bundling == Bundling::Never
-        || head.has_rollup()
         || queue.len() >= limits.buffers
         || queue.bytes() >= limits.bytes as u64
         || head.taken() != Backlog::Small
