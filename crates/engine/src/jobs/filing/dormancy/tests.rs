@@ -151,20 +151,26 @@ fn a_dormant_source_in_a_damaged_file_is_found() {
 #[test]
 fn writers_that_compete_for_a_dormant_source_find_the_same() {
     const WRITERS: u32 = 3;
-    const ROUNDS: i64 = 4;
+    /// Minimum and maximum number of rounds of a writer.
+    const ROUNDS: (u32, u32) = (4, 400);
     let world = asleep(always());
-    let running = AtomicU32::new(WRITERS);
+    let (running, rounds) = (AtomicU32::new(WRITERS), AtomicU32::new(0));
+    let is_found_twice = || world.core.head().counters.recalled > u64::from(SOME);
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
-            let (world, running) = (&world, &running);
+            let (world, running, rounds) = (&world, &running, &rounds);
             scope.spawn(move || {
-                for round in 0..ROUNDS {
-                    let time = 1 + i64::from(writer) * ROUNDS + round;
+                for round in 0..ROUNDS.1 {
+                    if round >= ROUNDS.0 && is_found_twice() {
+                        break;
+                    }
+                    let time = 1 + i64::from(writer * ROUNDS.1 + round);
                     let all = 0..2 * SOME;
                     let names = all.map(|number| name((number * 7 + writer) % (2 * SOME)));
                     let names: Vec<String> = names.collect();
                     let batches = names.chunks(100);
                     batches.for_each(|names| world.append_named(names, time));
+                    rounds.fetch_add(1, Ordering::Relaxed);
                 }
                 running.fetch_sub(1, Ordering::Relaxed);
             });
@@ -176,8 +182,8 @@ fn writers_that_compete_for_a_dormant_source_find_the_same() {
     });
     world.run_all();
     assert_eq!(world.core.head().sources(), 2 * SOME);
-    assert!(world.core.head().counters.recalled > u64::from(SOME));
-    let rows = SOME + WRITERS * ROUNDS as u32 * 2 * SOME;
+    assert!(is_found_twice());
+    let rows = SOME + rounds.load(Ordering::Relaxed) * 2 * SOME;
     assert_eq!(world.rows() as u32, rows);
 }
 
