@@ -6,6 +6,7 @@
 //! The sources are read in batches, by several threads if there are many.
 
 use crate::answer::{Bucket, SeriesSummary, Step};
+use crate::block::Block;
 use crate::bundle::cache::LastChunk;
 use crate::error::Error;
 use crate::query::aggregate::summaries;
@@ -213,6 +214,40 @@ impl Columns<'_> {
         }
     }
 
+    /// Returns whether the latest row of a block is certainly shown.
+    fn shows_last(&self, entry: &Entry) -> bool {
+        entry.last <= self.view.interval.end
+            && !self.view.visibility.touches(entry.number, &entry.span())
+    }
+
+    /// Compares the last values among the aggregates of a block with the known samples. Returns false if
+    /// [`SourceView::decode`] must decide: the last row may be hidden, or the block does not store all values exactly.
+    fn add_aggregates(&mut self, entry: &Entry, bytes: &[u8]) -> bool {
+        let view = self.view;
+        let last = |block: &Block<'_>| {
+            let (names, types) = view.layout_of(block.head.layout).ok()?;
+            let found = block.summaries(types.len(), entry.span()).ok()?;
+            let wanted = (0..types.len()).filter_map(|column| {
+                let place = view.place_of(names, column, &view.wanted)?;
+                let value = found[column].filter(|_| types[column] == FieldType::F64);
+                Some(value.map(|bucket| (place, bucket.last.1)))
+            });
+            wanted.collect::<Option<Vec<(usize, f64)>>>()
+        };
+        let block = Block::open(bytes).ok();
+        let block = block.filter(|block| {
+            self.shows_last(entry)
+                && (block.head.source, block.head.number) == (entry.source, entry.number)
+        });
+        let Some(values) = block.as_ref().and_then(last) else {
+            return false;
+        };
+        for (column, value) in values {
+            self.note(column, (entry.last, entry.number), Value::F64(value));
+        }
+        true
+    }
+
     /// Compares the latest row of a block in a bundle with the known samples, without a copy of the block's rows. Returns
     /// false if [`SourceView::read`] must decide: the row may be hidden, or a column has gaps.
     fn add_bundled(
@@ -222,9 +257,7 @@ impl Columns<'_> {
         last: &mut LastChunk,
     ) -> Result<bool, Error> {
         let view = self.view;
-        let is_plain = entry.last <= view.interval.end
-            && !view.visibility.touches(entry.number, &entry.span());
-        if !is_plain {
+        if !self.shows_last(entry) {
             return Ok(false);
         }
         let (chunk, source) = view.bundles.find(entry, place, last)?;
@@ -291,16 +324,18 @@ fn of_samples(
             true => {
                 let found = columns.add_bundled(&entry, place, &mut reading.chunk);
                 match damages.note(found, Some(&entry))? {
-                    Some(false) => view.read(block, &view.wanted),
+                    Some(false) => view.read(block, &view.wanted).map(Some),
                     _ => continue,
                 }
             }
-            false => reading
-                .windows
-                .read(&entry, place)
-                .and_then(|bytes| view.decode(&entry, place, &bytes, &view.wanted)),
+            false => reading.windows.read(&entry, place).and_then(|bytes| {
+                match columns.add_aggregates(&entry, &bytes) {
+                    true => Ok(None),
+                    false => view.decode(&entry, place, &bytes, &view.wanted).map(Some),
+                }
+            }),
         };
-        if let Some(rows) = damages.note(rows, Some(&entry))? {
+        if let Some(rows) = damages.note(rows, Some(&entry))?.flatten() {
             columns.add(entry.number, &rows.clip(view.interval));
         }
     }
