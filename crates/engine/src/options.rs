@@ -101,7 +101,7 @@ impl Default for Options {
         Options {
             durability: Durability::Interval(Duration::from_millis(100)),
             memory: 256 << 20,
-            block_bytes: 4096,
+            block_bytes: 8192,
             segment_bytes: 64 << 20,
             journal_bytes: 128 << 20,
             idle_seal: Duration::from_secs(600),

@@ -70,7 +70,7 @@ def open(
             crash interrupted. ``"memory"``: only rows in sealed segments; there is no journal.
         interval_ms: Interval between syncs of the journal, in ms.
         block_bytes: Size of a source's buffer before compression. Larger buffers compress better,
-            smaller ones need less memory per source. By default 4 KiB.
+            smaller ones need less memory per source. By default 8 KiB.
         segment_bytes: Size of a segment file. By default 64 MiB, or a 512th of `disk` if that
             is less.
         journal_bytes: Maximum size of the journal. It bounds the time of a start after a crash.
@@ -117,7 +117,7 @@ def open(
             durability=durability,
             interval_ms=interval_ms,
             memory=None if memory == "auto" else byte_count("memory", memory),
-            block_bytes=byte_count("block_bytes", 4096 if block_bytes is None else block_bytes),
+            block_bytes=byte_count("block_bytes", 8192 if block_bytes is None else block_bytes),
             segment_bytes=byte_count("segment_bytes", segment_bytes),
             journal_bytes=byte_count("journal_bytes", journal_bytes),
             idle_seal_s=idle_seal,

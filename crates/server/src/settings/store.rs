@@ -35,7 +35,7 @@ pub static SETTINGS: [Setting; 13] = [
     },
     Setting {
         name: "block_bytes",
-        default: "4 KiB",
+        default: "8 KiB",
         form: "SIZE",
         help: "Bytes of one source that are collected in memory before they are sealed into a block, from 256 bytes to 64 \
                KiB. Larger blocks compress better and are cheaper to read. Smaller blocks need less memory per source.",
