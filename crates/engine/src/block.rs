@@ -25,6 +25,10 @@ const WHOLE: u8 = 0;
 const GAPS: u8 = 1;
 /// Flag of a column with aggregates, which precede the values.
 const SUMMARY: u8 = 2;
+/// Flag of a column with aggregates in the short form.
+const SHORT_SUMMARY: u8 = 4;
+/// Bytes of aggregates that are not in the short form.
+const SUMMARY_BYTES: usize = 5 * 8;
 
 /// Identity of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,13 +111,13 @@ fn put_values(
     out: &mut Vec<u8>,
     put: impl FnOnce(&mut Vec<u8>),
 ) {
-    let gaps = if present.is_some() { GAPS } else { WHOLE };
-    out.push(gaps | if summary.is_some() { SUMMARY } else { 0 });
+    let flags_at = out.len();
+    out.push(if present.is_some() { GAPS } else { WHOLE });
     if let Some(present) = present {
         encode_bitmap(present, out);
     }
-    for number in summary.iter().flatten() {
-        out.extend_from_slice(&number.to_bits().to_le_bytes());
+    if let Some(summary) = summary {
+        out[flags_at] |= put_summary(summary, out);
     }
     // The length of the values lets a reader skip unwanted columns.
     let at = out.len();
@@ -122,6 +126,23 @@ fn put_values(
     let mut prefix = Vec::with_capacity(4);
     varint::put_u64(len as u64, &mut prefix);
     out.splice(at..at, prefix);
+}
+
+/// Appends aggregates in the form that takes fewer bytes. Returns its flag.
+fn put_summary(summary: [f64; 5], out: &mut Vec<u8>) -> u8 {
+    let start = out.len();
+    let [sum, values @ ..] = summary;
+    out.extend_from_slice(&sum.to_bits().to_le_bytes());
+    // The others are values of the column, and most often as short as those.
+    encode_column(&Column::F64(values.to_vec()), Effort::Fast, out);
+    if out.len() - start < SUMMARY_BYTES {
+        return SHORT_SUMMARY;
+    }
+    out.truncate(start);
+    for number in summary {
+        out.extend_from_slice(&number.to_bits().to_le_bytes());
+    }
+    SUMMARY
 }
 
 /// Returns the aggregates of a column, with the values in the order of rows. Returns `None` for
@@ -322,18 +343,34 @@ impl<'a> Block<'a> {
             present = Some(bits);
         }
         let count = present.as_ref().map_or(self.rows, Bitmap::count_ones);
-        let mut summary = None;
-        if flags & SUMMARY != 0 {
-            let mut words = [0.0; 5];
-            for word in &mut words {
-                *word = f64::from_bits(cursor.u64().map_err(short)?);
-            }
-            summary = Some(words);
-        }
+        let summary = get_summary(flags, &mut cursor)?;
         let values = cursor.bytes().map_err(short)?;
         *rest = cursor.0;
         Ok((present, count, summary, values))
     }
+}
+
+/// Reads the aggregates of a column with these flags, if it has any.
+fn get_summary(flags: u8, cursor: &mut Cursor<'_>) -> Result<Option<[f64; 5]>, String> {
+    let short = |Short| "the block ends too early".to_string();
+    let mut numbers = [0.0; 5];
+    let plain = match flags & (SUMMARY | SHORT_SUMMARY) {
+        0 => return Ok(None),
+        SHORT_SUMMARY => 1,
+        SUMMARY => numbers.len(),
+        _ => return Err("a column has aggregates in two forms".to_string()),
+    };
+    for number in &mut numbers[..plain] {
+        *number = f64::from_bits(cursor.u64().map_err(short)?);
+    }
+    if flags & SHORT_SUMMARY != 0 {
+        let values = decode_column(&mut cursor.0, FieldType::F64, numbers.len() - plain);
+        match values.map_err(|error| error.to_string())? {
+            Column::F64(values) => numbers[plain..].copy_from_slice(&values),
+            _ => return Err("aggregates are not numbers".to_string()),
+        }
+    }
+    Ok(Some(numbers))
 }
 
 /// Sorts rows from order of arrival into strictly ascending time. Of rows at the same time, each
@@ -392,5 +429,84 @@ fn sort_field(times: &[i64], field: &FieldColumn, order: &[u32], distinct: usize
     FieldColumn {
         present: (!whole).then_some(present),
         values,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Encodes values at the times 0, 1, 2 … and returns the aggregates read back, with the bytes of the column that are
+    /// not values.
+    fn round_trip(values: Vec<f64>) -> (Bucket, usize) {
+        let times: Vec<i64> = (0..values.len() as i64).collect();
+        let field = FieldColumn {
+            present: None,
+            values: Column::F64(values.clone()),
+        };
+        let head = BlockHead {
+            source: 1,
+            number: 2,
+            layout: 3,
+        };
+        let columns = Columns {
+            times,
+            fields: vec![field],
+        };
+        let (mut bytes, mut plain) = (Vec::new(), Vec::new());
+        encode(head, &columns, Effort::Fast, &mut bytes);
+        encode_column(&columns.fields[0].values, Effort::Fast, &mut plain);
+        let block = Block::open(&bytes).unwrap();
+        let span = Interval::new(0, values.len() as i64 - 1);
+        let found = block.summaries(1, span).unwrap()[0].unwrap();
+        let (_, fields) = block.columns(&[FieldType::F64], |_| true).unwrap();
+        let Some(Column::F64(read)) = fields[0].as_ref().map(|field| &field.values) else {
+            panic!("the column has another type");
+        };
+        assert!(
+            read.iter()
+                .zip(&values)
+                .all(|(a, b)| a.to_bits() == b.to_bits())
+        );
+        let column = block.shape(1).unwrap().columns[0].bytes;
+        (found, column - plain.len())
+    }
+
+    #[test]
+    fn aggregates_of_decimals_are_short() {
+        let values: Vec<f64> = (0..1000)
+            .map(|n| f64::from(n * 37 % 500 - 200) / 10.0)
+            .collect();
+        let (found, bytes) = round_trip(values.clone());
+        assert_eq!(found.sum, values.iter().sum::<f64>());
+        assert_eq!((found.min, found.max), (-20.0, 29.9));
+        assert_eq!((found.first.1, found.last.1), (values[0], values[999]));
+        assert!(bytes < 30, "{bytes} bytes");
+    }
+
+    #[test]
+    fn aggregates_of_other_values_take_no_more_than_five_numbers() {
+        let noise = |n: i32| f64::from(n).sin() * 1e-7;
+        let odd = [f64::NAN, f64::INFINITY, -0.0, f64::MIN_POSITIVE];
+        for values in [
+            (0..300).map(noise).collect(),
+            (0..300).map(|n| odd[n % 4]).collect::<Vec<f64>>(),
+            vec![f64::NAN; 256],
+        ] {
+            let (found, bytes) = round_trip(values.clone());
+            let last = values[values.len() - 1];
+            assert_eq!(found.first.1.to_bits(), values[0].to_bits());
+            assert_eq!(found.last.1.to_bits(), last.to_bits());
+            assert!(bytes <= 1 + SUMMARY_BYTES + 2, "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn aggregates_in_two_forms_are_damage() {
+        let bytes = [0_u8; 64];
+        let flags = SUMMARY | SHORT_SUMMARY;
+        assert!(get_summary(flags, &mut Cursor(&bytes)).is_err());
+        assert!(get_summary(SUMMARY, &mut Cursor(&bytes[..39])).is_err());
+        assert!(get_summary(SHORT_SUMMARY, &mut Cursor(&bytes[..8])).is_err());
     }
 }

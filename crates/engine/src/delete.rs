@@ -106,7 +106,10 @@ mod tests {
         let world = World::new(options());
         world.append("a", 0..10);
         write_journal(&world.core, true).unwrap();
-        assert_eq!(delete(&world.core, &Selector::all(), Interval::ALL).unwrap(), 1);
+        assert_eq!(
+            delete(&world.core, &Selector::all(), Interval::ALL).unwrap(),
+            1
+        );
         let world = world.reopen(options());
         assert_eq!(world.rows(), 0);
         let other = world.append("b", 0..5);

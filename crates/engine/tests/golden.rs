@@ -5,16 +5,16 @@
 //! `rules`, `rules-1/` a store with that file, `v2/` stores with the second version of the journal,
 //! `rules-2/` a store with the second version of the file `rules`, `bundles-1/` a store with
 //! segments that contain bundles, `names-1/` a store that has forgotten sources, and `pages-2/` stores in
-//! which the pages of an index follow the blocks without zeros in between. `store/` is a store with all
-//! kinds of data. `store.txt` lists every sample that this store must return. `morsel/` is a minimal store
-//! with one of each structure. Its bytes in `pages-2/` equal the bytes that the engine writes today. `SEINER_BLESS=1` writes missing files.
+//! which the pages of an index follow the blocks without zeros in between, `segments-3/` a store of a source
+//! with short aggregates and a source with long ones. `store/` is a store with all kinds of data. `store.txt` lists every sample that this store must return. `morsel/` is a minimal store
+//! with one of each structure. Its bytes in `segments-3/` equal the bytes that the engine writes today. `SEINER_BLESS=1` writes missing files.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod tiny;
 
-use seiner_engine::{Engine, check};
-use seiner_model::{Interval, Selector};
+use seiner_engine::{Bucket, Engine, Options, Query, Step, check};
+use seiner_model::{Interval, Selector, SourceKey};
 use seiner_platform::sim::{SimClock, SimDisk};
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,6 +56,35 @@ fn forgetful() -> Files {
     }
     append("new", 3);
     assert_eq!(engine.status().numbers_reused, 3);
+    engine.close().unwrap();
+    files(&disk)
+}
+
+/// Returns 300 decimals and 300 numbers with all their bits, in the order of time.
+fn long_values() -> [(&'static str, Vec<f64>); 2] {
+    let decimals = (0..300).map(|n| f64::from(n * n % 97 - 30) / 10.0);
+    let others = (0..300).map(|n| f64::from(n).sqrt() + 1.0);
+    [
+        ("decimals", decimals.collect()),
+        ("others", others.collect()),
+    ]
+}
+
+/// Returns the files of a store with a block of each of [`long_values`].
+fn long_blocks() -> Files {
+    let disk = SimDisk::new(1);
+    let options = Options {
+        block_bytes: 8192,
+        ..tiny::options()
+    };
+    let clock = Arc::new(SimClock::new(1_767_225_600_000_000_000));
+    let engine = Engine::open(Arc::new(disk.clone()), clock, options).unwrap();
+    let times: Vec<i64> = (0..300).map(|n| n * 1_000_000_000).collect();
+    for (name, values) in long_values() {
+        let key = SourceKey::new(name, [("a", "b")]).unwrap();
+        let ids = vec![engine.register(&key).unwrap(); values.len()];
+        engine.append_samples("v", &ids, &times, &values).unwrap();
+    }
     engine.close().unwrap();
     files(&disk)
 }
@@ -156,6 +185,39 @@ fn stores_with_pages_directly_after_blocks_are_read() {
 }
 
 #[test]
+fn stores_with_short_aggregates_are_read() {
+    is_read_as_listed("segments-3/morsel", &morsel());
+    bless("segments-3/store", long_blocks);
+    let files = read("segments-3/store");
+    let segment = &files["segment-00000001.log"];
+    let trailer = &segment[segment.len() - 132..];
+    assert_eq!((&trailer[..8], at(trailer, 8, 4)), (&b"SEINSEGM"[..], 3));
+    let disk = disk_with(&files);
+    assert!(check(&disk, &mut |_, _| {}).unwrap().is_sound());
+    let engine = tiny::open(&disk).unwrap();
+    let query = Query {
+        selector: Selector::all(),
+        fields: None,
+        interval: Interval::ALL,
+    };
+    let found = engine.aggregate(&query, Step::Whole).unwrap();
+    let found: Vec<Bucket> = found.map(|found| found.unwrap().buckets[0]).collect();
+    for (bucket, (name, values)) in found.iter().zip(long_values()) {
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        assert_eq!(bucket.sum, values.iter().sum::<f64>(), "{name}");
+        assert_eq!((bucket.min, bucket.max), (least, most), "{name}");
+        assert_eq!(
+            (bucket.first.1, bucket.last.1),
+            (values[0], values[299]),
+            "{name}"
+        );
+        assert_eq!(bucket.count, 300, "{name}");
+    }
+    assert_eq!(found.len(), 2);
+}
+
+#[test]
 fn stores_with_bundles_are_read() {
     is_read_as_listed("bundles-1/store", &many());
 }
@@ -222,7 +284,7 @@ fn the_format_page_states_the_parts_of_a_bundle() {
 
 #[test]
 fn the_bytes_written_are_those_of_the_latest_version() {
-    let (kept, today) = (kept("pages-2/morsel", &morsel()), written(&morsel()));
+    let (kept, today) = (kept("segments-3/morsel", &morsel()), written(&morsel()));
     assert!(
         kept.keys().eq(today.keys()),
         "files are named otherwise today: {:?}, {:?}",

@@ -12,8 +12,8 @@ use seiner_model::Interval;
 use seiner_platform::critical::assert_outside;
 
 const MAGIC: &[u8; 8] = b"SEINSEGM";
-/// Version of an index of blocks, and of an index that also lists bundles.
-const VERSIONS: [u32; 2] = [1, 2];
+/// Version of new segments.
+const VERSION: u32 = 3;
 /// Entries per page: few enough to decode for one source, enough to compress well.
 const PAGE_ENTRIES: usize = 256;
 /// Entries per page of an index with bundles, whose entries take a fraction of a byte.
@@ -76,8 +76,6 @@ pub struct Trailer {
     /// End of the previous checkpoint, for the trailer of a checkpoint: 0 for the first checkpoint. 0 for a
     /// whole segment.
     pub previous: u64,
-    /// True if the index lists bundles.
-    pub bundles: bool,
 }
 
 /// Sorts entries and appends pages, sparse index and trailer to a segment that ends at `offset`. With
@@ -91,7 +89,7 @@ pub fn encode(
     assert_outside("encoding an index");
     entries.sort_unstable_by_key(|entry| (entry.source, entry.number));
     let start = out.len();
-    let page_entries = match trailer.bundles {
+    let page_entries = match entries.iter().any(Entry::is_bundled) {
         true => BUNDLED_PAGE_ENTRIES,
         false => PAGE_ENTRIES,
     };
@@ -338,7 +336,7 @@ impl Trailer {
     fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSIONS[usize::from(self.bundles)].to_le_bytes());
+        out.extend_from_slice(&VERSION.to_le_bytes());
         for word in [
             self.number,
             self.store,
@@ -402,12 +400,10 @@ impl Trailer {
         if cursor.take(8)? != MAGIC {
             return Err(Short);
         }
-        let version = cursor.u32()?;
-        if !VERSIONS.contains(&version) {
+        if !(1..=VERSION).contains(&cursor.u32()?) {
             return Err(Short);
         }
         Ok(Trailer {
-            bundles: version == VERSIONS[1],
             number: cursor.u64()?,
             store: cursor.u64()?,
             blocks: cursor.u64()?,
@@ -470,7 +466,6 @@ mod tests {
             lane: 31,
             previous: 4096,
             born: -1,
-            bundles: true,
         };
         let mut out = Vec::new();
         let (pages, trailer) = encode(&mut entries, OFFSET as u64, blank, &mut out);

@@ -106,7 +106,6 @@ impl Horizon {
             lane,
             previous: 0,
             born: self.now,
-            bundles: entries.iter().any(Entry::is_bundled),
         }
     }
 }

@@ -339,7 +339,6 @@ mod tests {
             lane: 0,
             previous: 0,
             born: 0,
-            bundles: false,
         };
         let volume = DirectoryVolume::new(Arc::new(SimDisk::new(1)));
         let files = Arc::new(Files::new(Arc::new(volume)));
