@@ -5,6 +5,7 @@
 
 use super::Header;
 use super::chunks::{Chunk, Chunks, Key};
+use super::summaries::ChunkSummaries;
 use crate::error::Error;
 use crate::query::snapshot::BlockLocation;
 use crate::segment::Entry;
@@ -24,11 +25,13 @@ const BYTES: (u64, u64) = (512 << 10, 32 << 20);
 pub(crate) struct BundleCache {
     /// Bundles, the most recently used last.
     bundles: Mutex<Vec<(Key, Arc<OpenBundle>)>>,
-    chunks: Mutex<Chunks>,
-    /// Memory that the bundles may use without the chunks, bytes.
+    chunks: Mutex<Chunks<Chunk>>,
+    summaries: Mutex<Chunks<ChunkSummaries>>,
+    /// Memory that the cache may use, bytes.
     limit: usize,
     bundle_bytes: AtomicUsize,
     chunk_bytes: AtomicUsize,
+    summary_bytes: AtomicUsize,
 }
 
 /// Bundle whose directory was read.
@@ -52,27 +55,35 @@ impl LastChunk {
 impl BundleCache {
     /// Creates the cache of a store with this memory, in bytes.
     pub fn new(memory: u64) -> BundleCache {
-        let limit = (memory / SHARE).clamp(BYTES.0, BYTES.1) as usize / 2;
+        let limit = (memory / SHARE).clamp(BYTES.0, BYTES.1) as usize;
         BundleCache {
             bundles: Mutex::default(),
-            chunks: Mutex::new(Chunks::new(limit)),
+            chunks: Mutex::new(Chunks::new(limit / 8 * 3)),
+            summaries: Mutex::new(Chunks::new(limit / 8)),
             limit,
             bundle_bytes: AtomicUsize::new(0),
             chunk_bytes: AtomicUsize::new(0),
+            summary_bytes: AtomicUsize::new(0),
         }
     }
 
     /// Returns the memory of the bundles in bytes.
     pub fn bytes(&self) -> usize {
-        self.bundle_bytes.load(Ordering::Relaxed) + self.chunk_bytes.load(Ordering::Relaxed)
+        let parts = [&self.bundle_bytes, &self.chunk_bytes, &self.summary_bytes];
+        parts
+            .iter()
+            .map(|bytes| bytes.load(Ordering::Relaxed))
+            .sum()
     }
 
     /// Removes all bundles.
     pub fn clear(&self) {
         *lock(&self.bundles) = Vec::new();
-        *lock(&self.chunks) = Chunks::new(self.limit);
-        self.bundle_bytes.store(0, Ordering::Relaxed);
-        self.chunk_bytes.store(0, Ordering::Relaxed);
+        *lock(&self.chunks) = Chunks::new(self.limit / 8 * 3);
+        *lock(&self.summaries) = Chunks::new(self.limit / 8);
+        for bytes in [&self.bundle_bytes, &self.chunk_bytes, &self.summary_bytes] {
+            bytes.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Returns the rows of a block in a bundle.
@@ -83,6 +94,31 @@ impl BundleCache {
         let mut last = LastChunk::default();
         let (chunk, source) = self.find(entry, place, &mut last)?;
         Ok(chunk.source(source))
+    }
+
+    /// Returns the aggregates of the blocks in the chunk that contains a block in a bundle.
+    ///
+    /// # Errors
+    /// Errors of the disk, and [`Error::Damage`].
+    pub fn summaries(
+        &self,
+        entry: &Entry,
+        place: &BlockLocation,
+    ) -> Result<Arc<ChunkSummaries>, Error> {
+        let (key, id) = ((place.segment(), entry.offset), u64::from(entry.source));
+        let found = lock(&self.summaries).find(key, id);
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let mut last = LastChunk::default();
+        self.find(entry, place, &mut last)?;
+        let chunk = last.0.expect("the chunk of the block was found").1;
+        let made = Arc::new(ChunkSummaries::of(&chunk));
+        let mut summaries = lock(&self.summaries);
+        summaries.keep(key, made.clone());
+        self.summary_bytes
+            .store(summaries.bytes(), Ordering::Relaxed);
+        Ok(made)
     }
 
     /// Returns the chunk that contains a block in a bundle, and the index of the block's source in the chunk.
@@ -183,7 +219,8 @@ impl BundleCache {
         bundles.push((key, bundle));
         let mut bytes: usize = bundles.iter().map(|(_, bundle)| bundle.memory()).sum();
         let mut gone = 0;
-        while gone + 1 < bundles.len() && (bytes > self.limit || bundles.len() - gone > BUNDLES) {
+        while gone + 1 < bundles.len() && (bytes > self.limit / 2 || bundles.len() - gone > BUNDLES)
+        {
             bytes -= bundles[gone].1.memory().min(bytes);
             gone += 1;
         }

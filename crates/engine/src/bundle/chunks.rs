@@ -1,4 +1,4 @@
-//! Chunks of bundles that were decoded recently.
+//! Chunks of bundles that were read recently: their rows, or what a query found in them.
 
 use super::Header;
 use crate::segment::Entry;
@@ -28,24 +28,16 @@ impl Chunk {
     /// # Errors
     /// A description of the damage.
     pub fn check(&self, source: usize, entry: &Entry) -> Result<(), String> {
-        let numbers = self.header.first_block..=self.header.last_block;
-        if !numbers.contains(&entry.number) {
-            return Err(format!(
-                "the bundle has the blocks {numbers:?}, not {}",
-                entry.number
-            ));
-        }
         let times = self.rows.times(source);
         let span = times.first().copied().zip(times.last().copied());
-        if (times.len(), span) != (entry.rows as usize, Some((entry.first, entry.last))) {
-            return Err(format!(
-                "source {} has {} rows in the bundle, the footer lists {}, or other times",
-                entry.source,
-                times.len(),
-                entry.rows
-            ));
-        }
-        Ok(())
+        self.header
+            .check(entry, times.len(), span.unwrap_or_default())
+    }
+}
+
+impl Kept for Chunk {
+    fn ids(&self) -> &[u64] {
+        self.rows.ids()
     }
 
     fn memory(&self) -> usize {
@@ -53,10 +45,19 @@ impl Chunk {
     }
 }
 
+/// Part of a chunk that a cache keeps.
+pub trait Kept {
+    /// Returns the numbers of the chunk's sources, ascending.
+    fn ids(&self) -> &[u64];
+
+    /// Returns the memory in bytes.
+    fn memory(&self) -> usize;
+}
+
 /// Chunks by bundle and first source. If they use too much memory, those leave first that were not used since they
 /// came or since the last look at them.
-pub struct Chunks {
-    kept: BTreeMap<(Key, u64), Kept>,
+pub struct Chunks<T> {
+    kept: BTreeMap<(Key, u64), Place<T>>,
     /// Chunks in the order in which they will be looked at.
     order: VecDeque<(Key, u64)>,
     bytes: usize,
@@ -64,14 +65,14 @@ pub struct Chunks {
     limit: usize,
 }
 
-struct Kept {
-    chunk: Arc<Chunk>,
+struct Place<T> {
+    chunk: Arc<T>,
     is_used: bool,
 }
 
-impl Chunks {
+impl<T: Kept> Chunks<T> {
     /// Creates a cache without chunks.
-    pub fn new(limit: usize) -> Chunks {
+    pub fn new(limit: usize) -> Chunks<T> {
         Chunks {
             kept: BTreeMap::new(),
             order: VecDeque::new(),
@@ -86,17 +87,17 @@ impl Chunks {
     }
 
     /// Returns the chunk of a bundle that has rows of a source.
-    pub fn find(&mut self, key: Key, id: u64) -> Option<Arc<Chunk>> {
+    pub fn find(&mut self, key: Key, id: u64) -> Option<Arc<T>> {
         let mut before = self.kept.range_mut((key, 0)..=(key, id));
         let (_, kept) = before.next_back()?;
-        kept.chunk.index(id)?;
+        kept.chunk.ids().binary_search(&id).ok()?;
         kept.is_used = true;
         Some(kept.chunk.clone())
     }
 
     /// Adds a chunk, and removes others before until the limit will be met.
-    pub fn keep(&mut self, key: Key, chunk: Arc<Chunk>) {
-        let Some(&first) = chunk.rows.ids().first() else {
+    pub fn keep(&mut self, key: Key, chunk: Arc<T>) {
+        let Some(&first) = chunk.ids().first() else {
             return;
         };
         let bytes = chunk.memory();
@@ -104,7 +105,7 @@ impl Chunks {
             self.remove_one();
         }
         self.bytes += bytes;
-        let kept = Kept {
+        let kept = Place {
             chunk,
             is_used: false,
         };

@@ -8,8 +8,10 @@
 pub mod cache;
 mod chunks;
 pub mod encode;
+mod summaries;
 
 use crate::bytes::{Cursor, Short};
+use crate::segment::Entry;
 use seiner_bundle::{ChunkInfo, ChunkRows, Directory};
 use seiner_codec::checksum;
 use std::ops::Range;
@@ -42,6 +44,27 @@ impl Header {
         let sum = checksum(&out[4..]);
         out[..4].copy_from_slice(&sum.to_le_bytes());
         out
+    }
+
+    /// Checks that rows from one time to another are those of a block in the bundle.
+    ///
+    /// # Errors
+    /// A description of the damage.
+    fn check(&self, entry: &Entry, rows: usize, span: (i64, i64)) -> Result<(), String> {
+        let numbers = self.first_block..=self.last_block;
+        if !numbers.contains(&entry.number) {
+            return Err(format!(
+                "the bundle has the blocks {numbers:?}, not {}",
+                entry.number
+            ));
+        }
+        if (rows, span) != (entry.rows as usize, (entry.first, entry.last)) {
+            return Err(format!(
+                "source {} has {rows} rows in the bundle, the footer lists {}, or other times",
+                entry.source, entry.rows
+            ));
+        }
+        Ok(())
     }
 
     /// Checks and decodes the header at the beginning of a bundle of `len` bytes.

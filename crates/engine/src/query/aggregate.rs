@@ -7,6 +7,7 @@ use crate::query::buckets::{add_bucket, add_rows, bucket_start};
 use crate::query::damages::Damages;
 use crate::query::parallel::Ordered;
 use crate::query::rows::Rows;
+use crate::query::snapshot::BlockLocation;
 use crate::query::source::{Source, SourceReader};
 use crate::query::spans::{Cluster, clusters, wide};
 use crate::query::sweep::{Bounds, HEAVY_BYTES, Sweep};
@@ -348,7 +349,46 @@ fn lies_in_a_bucket(entry: &Entry, interval: Interval, step: Step) -> Option<i64
     (interval.covers(&entry.span()) && start == bucket_start(entry.last, step)).then_some(start)
 }
 
-/// Adds the aggregates that a block stores. Returns whether the block has all wanted aggregates.
+/// Aggregates of wanted columns, by their place in the present layout. `None` for a column whose values must be decoded.
+type ColumnSummaries = Vec<(usize, Option<Bucket>)>;
+
+/// Returns the aggregates that a block stores.
+fn summaries_of_block(
+    view: &SourceView,
+    entry: &Entry,
+    place: &BlockLocation,
+) -> Result<ColumnSummaries, Error> {
+    let bytes = place.read(entry)?;
+    let damage = |what| place.damage(entry, what);
+    let block = Block::open(&bytes).map_err(damage)?;
+    let (names, types) = view.layout_of(block.head.layout).map_err(damage)?;
+    let found = block.summaries(types.len(), entry.span()).map_err(damage)?;
+    let found = found.into_iter().enumerate();
+    let wanted = |column| view.place_of(names, column, &view.wanted);
+    Ok(found
+        .filter_map(|(column, summary)| Some((wanted(column)?, summary)))
+        .collect())
+}
+
+/// Returns the aggregates of a block in a bundle, which are computed for all blocks of a chunk at once.
+fn summaries_in_bundle(
+    view: &SourceView,
+    entry: &Entry,
+    place: &BlockLocation,
+) -> Result<ColumnSummaries, Error> {
+    let damage = |what| place.damage(entry, what);
+    let chunk = view.bundles.summaries(entry, place)?;
+    let mut found = Vec::new();
+    for (column, summary) in chunk.of_block(entry).map_err(damage)?.enumerate() {
+        let wanted = view.bundled_column(&chunk.layout, column).map_err(damage)?;
+        if let Some(wanted) = wanted.filter(|wanted| view.wanted[*wanted]) {
+            found.push((wanted, summary));
+        }
+    }
+    Ok(found)
+}
+
+/// Adds the aggregates of a block. Returns whether the block has all wanted aggregates.
 /// Aggregates of integers are stored as f64, and are used only if none of them was rounded.
 fn take_summaries(
     view: &SourceView,
@@ -358,20 +398,13 @@ fn take_summaries(
     buckets: &mut [Vec<Bucket>],
 ) -> Result<bool, Error> {
     let (entry, place) = view.blocks.at(block);
-    if entry.is_bundled() {
-        return Ok(false);
-    }
-    let bytes = place.read(&entry)?;
-    let damage = |what| place.damage(&entry, what);
-    let block = Block::open(&bytes).map_err(damage)?;
-    let (names, types) = view.layout_of(block.head.layout).map_err(damage)?;
-    let found = block.summaries(types.len(), entry.span()).map_err(damage)?;
+    let found = match entry.is_bundled() {
+        true => summaries_in_bundle(view, &entry, place)?,
+        false => summaries_of_block(view, &entry, place)?,
+    };
     let mut taken = Vec::new();
-    for (column, summary) in found.into_iter().enumerate() {
-        let Some(place) = view.place_of(names, column, &view.wanted) else {
-            continue;
-        };
-        let summary = match is_integer(types[column]) {
+    for (place, summary) in found {
+        let summary = match is_integer(view.types()[place]) {
             true => summary.and_then(Bucket::of_integers),
             false => summary,
         };
