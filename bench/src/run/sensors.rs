@@ -11,11 +11,11 @@ use crate::workload::{Gauge, SENSORS_PER_HOST, tags, time};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use seiner_engine::{Bundling, Durability, Engine, Interval, Options, Query, Selector, Step};
-use seiner_model::SourceKey;
+use seiner_model::{SourceId, SourceKey};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Settings of `sensors`.
 #[derive(Args)]
@@ -36,38 +36,80 @@ struct Cell {
     rows: u32,
     /// Maximum bytes per sample on disk, with bundles.
     bound: f64,
+    /// Memory of the store in bytes.
+    memory: u64,
+    /// Size B of its blocks in bytes. `None`: that of a new store.
+    block_bytes: Option<u32>,
+    /// Duration of a tick of 10 s, for sensors at their pace. `None`: as fast as possible.
+    tick: Option<Duration>,
 }
 
-const CELLS: [Cell; 5] = [
+/// Size B of small blocks in bytes, and the rows of such a block.
+const SMALL_BLOCK: u32 = 512;
+const SMALL_ROWS: u32 = 255;
+/// Ticks after which a silent source is sealed: 600 s.
+const IDLE_TICKS: u32 = 60;
+
+impl Cell {
+    const fn new(name: &'static str, sources: u32, rows: u32, bound: f64) -> Cell {
+        Cell {
+            name,
+            sources,
+            rows,
+            bound,
+            memory: MEMORY,
+            block_bytes: None,
+            tick: None,
+        }
+    }
+
+    /// Returns the tick at which a source begins. Sensors at their pace begin one after the other, while the first ones
+    /// fill a block.
+    fn begin(&self, source: u32, sources: u32) -> u32 {
+        match self.tick {
+            Some(_) => (u64::from(source) * u64::from(SMALL_ROWS) / u64::from(sources)) as u32,
+            None => 0,
+        }
+    }
+
+    /// Returns the number of ticks in which all sources send all their rows.
+    fn ticks(&self) -> u32 {
+        self.rows + self.tick.map_or(0, |_| SMALL_ROWS)
+    }
+
+    /// Returns the options of the store.
+    fn options(&self, bundles: bool) -> Options {
+        let usual = Options::default();
+        Options {
+            durability: Durability::Memory,
+            memory: self.memory,
+            block_bytes: self.block_bytes.unwrap_or(usual.block_bytes),
+            idle_seal: self.tick.map_or(usual.idle_seal, |tick| tick * IDLE_TICKS),
+            bundles: match bundles {
+                true => Bundling::Smaller,
+                false => Bundling::Never,
+            },
+            extra_writes: 0.0,
+            ..usual
+        }
+    }
+}
+
+const CELLS: [Cell; 7] = [
+    Cell::new("a", 4_000, 2_500, 0.80),
+    Cell::new("b", 100_000, 100, 0.82),
+    Cell::new("c", 1_000_000, 10, 0.95),
+    Cell::new("two-rows", 1_000_000, 2, 1.30),
+    Cell::new("one-row", 1_000_000, 1, 1.75),
     Cell {
-        name: "a",
-        sources: 4_000,
-        rows: 2_500,
-        bound: 0.80,
+        block_bytes: Some(SMALL_BLOCK),
+        tick: Some(Duration::from_millis(40)),
+        ..Cell::new("paced", 2_000, 700, 0.90)
     },
     Cell {
-        name: "b",
-        sources: 100_000,
-        rows: 100,
-        bound: 0.82,
-    },
-    Cell {
-        name: "c",
-        sources: 1_000_000,
-        rows: 10,
-        bound: 0.95,
-    },
-    Cell {
-        name: "two-rows",
-        sources: 1_000_000,
-        rows: 2,
-        bound: 1.30,
-    },
-    Cell {
-        name: "one-row",
-        sources: 1_000_000,
-        rows: 1,
-        bound: 1.75,
+        memory: 64 << 20,
+        block_bytes: Some(SMALL_BLOCK),
+        ..Cell::new("history", 2_000, 20_000, 0.85)
     },
 ];
 
@@ -143,7 +185,9 @@ const PATTERN_CASES: [(&str, Option<&str>); 7] = [
 
 const PURPOSE: &str = "The engine in a process of its own. The load: one field, f64 gauges with one or two decimals, \
     a row of every source per tick of 10 s, in batches of 10,000. Sizes are those right after a flush, before any \
-    merge, without a journal. Bundles: blocks with few rows are encoded together. Blocks: each block is encoded alone.";
+    merge, without a journal. Stores have 1 GiB of memory, that of `history` 64 MiB. Blocks of `paced` and `history` \
+    have 512 bytes. The sensors of `paced` begin at different ticks, and a tick takes 40 ms. Bundles: blocks with few \
+    rows are encoded together. Blocks: each block is encoded alone.";
 
 /// Runs the benchmark.
 pub fn run(settings: &SensorsSettings, places: &OutputPaths) -> Result<()> {
@@ -201,29 +245,30 @@ fn measure(cell: &Cell, bundles: bool, scale: f64, output: &Path) -> Result<Meas
     let sources = ((f64::from(cell.sources) * scale) as u32).max(SENSORS_PER_HOST);
     let folder = tempfile::tempdir_in(output)?;
     let directory = folder.path().join("data");
-    let options = Options {
-        durability: Durability::Memory,
-        memory: MEMORY,
-        bundles: if bundles {
-            Bundling::Smaller
-        } else {
-            Bundling::Never
-        },
-        extra_writes: 0.0,
-        ..Options::default()
-    };
-    let engine = Engine::open_directory(&directory, options)?;
+    let engine = Engine::open_directory(&directory, cell.options(bundles))?;
     let ids = register(&engine, sources)?;
     let mut gauges: Vec<Gauge> = (0..sources).map(Gauge::new).collect();
     let (mut append_cpu_s, mut sum) = (0.0, 0.0);
-    for tick in 0..cell.rows {
-        let times: Vec<i64> = (0..sources)
-            .map(|source| time(source / SENSORS_PER_HOST, tick))
-            .collect();
-        let values: Vec<f64> = gauges.iter_mut().map(Gauge::value).collect();
+    let start = Instant::now();
+    for tick in 0..cell.ticks() {
+        let sends = |source: &u32| {
+            let begin = cell.begin(*source, sources);
+            (begin..begin + cell.rows).contains(&tick)
+        };
+        let senders: Vec<u32> = (0..sources).filter(sends).collect();
+        let of_senders = senders.iter().map(|&source| ids[source as usize]);
+        let senders_ids: Vec<SourceId> = of_senders.collect();
+        let times = senders
+            .iter()
+            .map(|source| time(source / SENSORS_PER_HOST, tick));
+        let times: Vec<i64> = times.collect();
+        let values = senders
+            .iter()
+            .map(|&source| gauges[source as usize].value());
+        let values: Vec<f64> = values.collect();
         sum += values.iter().sum::<f64>();
         let before = Usage::own()?;
-        let batches = ids
+        let batches = senders_ids
             .chunks(BATCH)
             .zip(times.chunks(BATCH))
             .zip(values.chunks(BATCH));
@@ -231,6 +276,10 @@ fn measure(cell: &Cell, bundles: bool, scale: f64, output: &Path) -> Result<Meas
             engine.append_samples("value", ids, times, values)?;
         }
         append_cpu_s += Usage::own()?.cpu_s - before.cpu_s;
+        if let Some(pause) = cell.tick {
+            let next = pause * (tick + 1);
+            std::thread::sleep(next.saturating_sub(start.elapsed()));
+        }
     }
     let before = Usage::own()?;
     engine.flush()?;
