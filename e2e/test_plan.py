@@ -272,7 +272,8 @@ def test_plans_of_the_table_about_capacity(row):
     done = plan(*flags, "--processors", "4")
     found = figures(done)
     assert ("It fits one machine" in done.stdout) == (row["it fits"] == "yes")
-    near(row["kept at the end"], found["kept at the end"].partition(",")[0])
+    # The rows of a block, and so the bundles, depend on the speed of the processor.
+    near(row["kept at the end"], found["kept at the end"].partition(",")[0], most=1.2)
 
 
 def test_measured_figures_of_the_page_about_capacity_are_in_the_results():
