@@ -100,6 +100,9 @@ pub trait Registers {
         Ok(())
     }
 
+    /// Returns whether a number is free, and a key has another one.
+    fn has_moved(&self, source: u32, key: &SourceKey) -> bool;
+
     /// Adds a free number, for a source with up to `tags` tags.
     fn add_free(&mut self, tags: usize);
 
@@ -208,6 +211,23 @@ pub fn register_reused(reused: &[u8], to: &mut impl Registers) -> Result<(), Str
         let (source, first_record, key) =
             get_reused(&mut cursor).map_err(|Short| "its names are malformed".to_string())?;
         to.reuse(source, first_record, &key)?;
+    }
+    Ok(())
+}
+
+/// Registers sources as [`register_reused`] does, from a record of the journal. The catalog may be younger than the
+/// record: then it has forgotten a source, and knows the key under another number.
+///
+/// # Errors
+/// As [`register_reused`].
+pub fn register_recorded(reused: &[u8], to: &mut impl Registers) -> Result<(), String> {
+    let mut cursor = Cursor(reused);
+    while !cursor.is_empty() {
+        let (source, first_record, key) =
+            get_reused(&mut cursor).map_err(|Short| malformed("names"))?;
+        if !to.has_moved(source, &key) {
+            to.reuse(source, first_record, &key)?;
+        }
     }
     Ok(())
 }

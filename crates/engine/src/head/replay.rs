@@ -170,6 +170,13 @@ impl Head {
         }
     }
 
+    /// Returns whether a number is free, and a key has another one.
+    pub fn has_moved(&self, source: u32, key: &SourceKey) -> bool {
+        let dictionary = self.dictionary.read();
+        let dictionary = dictionary.expect("no panic while the dictionary is locked");
+        dictionary.is_absent(source) && dictionary.find(&self.names, key).is_some()
+    }
+
     /// Adds a source under the number of a forgotten one. Returns false if a source has the number, or
     /// the key.
     pub fn reuse(&mut self, source: u32, first_record: u64, key: &SourceKey) -> bool {

@@ -3,7 +3,7 @@
 use crate::bytes::{Cursor, Short};
 use crate::catalog::{
     self, LOST, ReadCatalog, ReadFrame, Registers, check_known, get_key, get_layout, not_free,
-    register_reused,
+    register_recorded,
 };
 use crate::dictionary::Dictionary;
 use crate::dictionary::layouts::{Layout, Layouts};
@@ -125,7 +125,7 @@ impl Registry {
                 ));
             }
         }
-        register_reused(names.0, self)?;
+        register_recorded(names.0, self)?;
         let mut layouts = Cursor(&record.streams[1]);
         if record.new_layouts > 0 && record.first_layout > self.layouts.len() as u64 {
             let what = format!(
@@ -167,6 +167,11 @@ impl Registers for Registry {
         }
         self.links.push(0);
         Ok(())
+    }
+
+    fn has_moved(&self, source: u32, key: &SourceKey) -> bool {
+        let dictionary = &self.dictionary;
+        dictionary.is_absent(source) && dictionary.find(&self.names, key).is_some()
     }
 
     fn add_free(&mut self, tags: usize) {
@@ -211,4 +216,40 @@ impl Registers for Registry {
 pub fn open_catalog(disk: &dyn Disk) -> Result<ReadCatalog, Error> {
     catalog::read(disk)?
         .ok_or_else(|| Error::Options("there is no store here: there is no catalog".to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{put_reused, register_recorded};
+
+    /// Regression: the record looked malformed, and the rest of the journal was set aside.
+    #[test]
+    fn a_record_may_name_a_source_that_the_catalog_forgot_and_registered_again() {
+        let key = |name: &str| SourceKey::new(name, [("a", "b")]).unwrap();
+        let mut registry = Registry::new();
+        for name in ["old", "other"] {
+            registry.add_source(&key(name)).unwrap();
+        }
+        let forget = |registry: &mut Registry, source| {
+            registry
+                .forget(&RoaringBitmap::from_iter([source]))
+                .unwrap();
+        };
+        let mut record = Vec::new();
+        let tags = [(&b"a"[..], &b"b"[..])];
+        put_reused(0, 15, (b"new", tags.into_iter()), &mut record);
+        forget(&mut registry, 0);
+        // The catalog knows the source under the number of the record.
+        registry.reuse(0, 15, &key("new")).unwrap();
+        register_recorded(&record, &mut registry).unwrap();
+        // It has forgotten the source, and the name returned.
+        forget(&mut registry, 0);
+        registry.add_source(&key("new")).unwrap();
+        register_recorded(&record, &mut registry).unwrap();
+        assert!(registry.dictionary.is_absent(0));
+        // Another source that has the number is damage.
+        registry.reuse(0, 20, &key("third")).unwrap();
+        assert!(register_recorded(&record, &mut registry).is_err());
+    }
 }

@@ -108,6 +108,10 @@ impl Registers for Parts {
         })
     }
 
+    fn has_moved(&self, source: u32, key: &SourceKey) -> bool {
+        self.head.has_moved(source, key)
+    }
+
     fn add_free(&mut self, tags: usize) {
         self.head.add_free(tags);
     }
