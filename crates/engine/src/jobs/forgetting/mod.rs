@@ -273,6 +273,9 @@ fn forget_candidates(core: &Core, memory: &mut ForgettingMemory) -> Result<(), E
 
 /// Records the candidates as forgotten in the catalog.
 fn record_candidates(core: &Core) -> Result<(), Error> {
+    // A segment that a power cut brings back would have blocks of sources that the catalog has forgotten, and
+    // whose numbers others may have by then.
+    core.volume.sync()?;
     core.compact_catalog_if(|catalog| !catalog.is_second_version())?;
     core.head().record_candidates();
     while core.head().has_recorded() {
@@ -308,6 +311,7 @@ mod tests {
     use crate::report::sources;
     use crate::retention::class::{Class, Classes};
     use seiner_model::{Interval, Selector};
+    use seiner_platform::Disk;
     use std::time::Duration;
 
     fn names(round: u32) -> Vec<String> {
@@ -370,6 +374,33 @@ mod tests {
         world.append_named(&names(0), 2);
         world.run_all();
         assert_eq!((listed(&world), world.rows()), (200, 200));
+    }
+
+    /// Regression: a segment returned with blocks of forgotten sources, and these were shown under their new names.
+    #[test]
+    fn segments_of_forgotten_sources_do_not_return_after_a_power_cut() {
+        let world = hourly();
+        for round in 0..3 {
+            world.append_named(&names(round), 0);
+            world.run_all();
+            let selector = Selector::all();
+            assert_eq!(delete(&world.core, &selector, Interval::ALL).unwrap(), 100);
+            world.run_all();
+            let head = world.core.head();
+            assert_eq!(head.counters.forgotten, 100 * (u64::from(round) + 1));
+            drop(head);
+            let left = segments(&*world.disk);
+            for seed in 0..20 {
+                assert_eq!(segments(&world.disk.fork(seed).crash()), left);
+            }
+        }
+    }
+
+    fn segments(disk: &dyn Disk) -> Vec<String> {
+        let mut names = disk.list().unwrap();
+        names.retain(|name| name.starts_with("segment-"));
+        names.sort();
+        names
     }
 
     /// A source that gets a row while the catalog forgets it keeps its number, and its name is in the
