@@ -4,14 +4,14 @@
 //! A chunk is then decoded once for all of them, even if the query reads many bundles for each source.
 
 use super::Header;
-use super::chunks::{Chunk, Chunks, Key};
+use super::chunks::{Chunk, Key, SharedChunks, lock};
 use super::summaries::ChunkSummaries;
 use crate::error::Error;
 use crate::query::snapshot::BlockLocation;
 use crate::segment::Entry;
 use seiner_bundle::{ChunkRows, Directory, SourceRows};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Bytes that are read first: the header, and most directories.
 const FIRST_READ: u64 = 4096;
@@ -25,13 +25,11 @@ const BYTES: (u64, u64) = (512 << 10, 32 << 20);
 pub(crate) struct BundleCache {
     /// Bundles, the most recently used last.
     bundles: Mutex<Vec<(Key, Arc<OpenBundle>)>>,
-    chunks: Mutex<Chunks<Chunk>>,
-    summaries: Mutex<Chunks<ChunkSummaries>>,
-    /// Memory that the cache may use, bytes.
-    limit: usize,
     bundle_bytes: AtomicUsize,
-    chunk_bytes: AtomicUsize,
-    summary_bytes: AtomicUsize,
+    /// Memory that the bundles may use without the chunks, bytes.
+    limit: usize,
+    chunks: SharedChunks<Chunk>,
+    summaries: SharedChunks<ChunkSummaries>,
 }
 
 /// Bundle whose directory was read.
@@ -58,32 +56,25 @@ impl BundleCache {
         let limit = (memory / SHARE).clamp(BYTES.0, BYTES.1) as usize;
         BundleCache {
             bundles: Mutex::default(),
-            chunks: Mutex::new(Chunks::new(limit / 8 * 3)),
-            summaries: Mutex::new(Chunks::new(limit / 8)),
-            limit,
             bundle_bytes: AtomicUsize::new(0),
-            chunk_bytes: AtomicUsize::new(0),
-            summary_bytes: AtomicUsize::new(0),
+            limit: limit / 2,
+            chunks: SharedChunks::new(limit / 8 * 3),
+            summaries: SharedChunks::new(limit / 8),
         }
     }
 
     /// Returns the memory of the bundles in bytes.
     pub fn bytes(&self) -> usize {
-        let parts = [&self.bundle_bytes, &self.chunk_bytes, &self.summary_bytes];
-        parts
-            .iter()
-            .map(|bytes| bytes.load(Ordering::Relaxed))
-            .sum()
+        let bundles = self.bundle_bytes.load(Ordering::Relaxed);
+        bundles + self.chunks.bytes() + self.summaries.bytes()
     }
 
     /// Removes all bundles.
     pub fn clear(&self) {
         *lock(&self.bundles) = Vec::new();
-        *lock(&self.chunks) = Chunks::new(self.limit / 8 * 3);
-        *lock(&self.summaries) = Chunks::new(self.limit / 8);
-        for bytes in [&self.bundle_bytes, &self.chunk_bytes, &self.summary_bytes] {
-            bytes.store(0, Ordering::Relaxed);
-        }
+        self.bundle_bytes.store(0, Ordering::Relaxed);
+        self.chunks.clear();
+        self.summaries.clear();
     }
 
     /// Returns the rows of a block in a bundle.
@@ -106,18 +97,14 @@ impl BundleCache {
         place: &BlockLocation,
     ) -> Result<Arc<ChunkSummaries>, Error> {
         let (key, id) = ((place.segment(), entry.offset), u64::from(entry.source));
-        let found = lock(&self.summaries).find(key, id);
-        if let Some(found) = found {
+        if let Some(found) = self.summaries.find(key, id) {
             return Ok(found);
         }
         let mut last = LastChunk::default();
         self.find(entry, place, &mut last)?;
         let chunk = last.0.expect("the chunk of the block was found").1;
         let made = Arc::new(ChunkSummaries::of(&chunk));
-        let mut summaries = lock(&self.summaries);
-        summaries.keep(key, made.clone());
-        self.summary_bytes
-            .store(summaries.bytes(), Ordering::Relaxed);
+        self.summaries.keep(key, made.clone());
         Ok(made)
     }
 
@@ -154,8 +141,7 @@ impl BundleCache {
         last: &mut LastChunk,
     ) -> Result<Option<usize>, Error> {
         let id = u64::from(entry.source);
-        let found = lock(&self.chunks).find(key, id);
-        let chunk = match found {
+        let chunk = match self.chunks.find(key, id) {
             Some(chunk) => Some(chunk),
             None => self.decode(key, entry, place)?,
         };
@@ -179,9 +165,7 @@ impl BundleCache {
             let chunk = bundle.chunk(chunk.index, entry, place)?;
             if chunk.index(id).is_some() {
                 let chunk = Arc::new(chunk);
-                let mut chunks = lock(&self.chunks);
-                chunks.keep(key, chunk.clone());
-                self.chunk_bytes.store(chunks.bytes(), Ordering::Relaxed);
+                self.chunks.keep(key, chunk.clone());
                 return Ok(Some(chunk));
             }
         }
@@ -219,8 +203,7 @@ impl BundleCache {
         bundles.push((key, bundle));
         let mut bytes: usize = bundles.iter().map(|(_, bundle)| bundle.memory()).sum();
         let mut gone = 0;
-        while gone + 1 < bundles.len() && (bytes > self.limit / 2 || bundles.len() - gone > BUNDLES)
-        {
+        while gone + 1 < bundles.len() && (bytes > self.limit || bundles.len() - gone > BUNDLES) {
             bytes -= bundles[gone].1.memory().min(bytes);
             gone += 1;
         }
@@ -261,9 +244,4 @@ fn open(entry: &Entry, place: &BlockLocation) -> Result<OpenBundle, Error> {
     }
     let directory = header.parse_directory(&bytes).map_err(damage)?;
     Ok(OpenBundle { header, directory })
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while the lock is held leaves a valid cache.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,8 @@ use super::Header;
 use crate::segment::Entry;
 use seiner_bundle::ChunkRows;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Identity of a bundle: its segment, and its offset in it. A segment number is never used again.
 pub type Key = (u64, u32);
@@ -54,9 +55,56 @@ pub trait Kept {
     fn memory(&self) -> usize;
 }
 
+/// Chunks that queries share.
+pub struct SharedChunks<T> {
+    chunks: Mutex<Chunks<T>>,
+    /// [`Chunks::bytes`], for readers that must not wait.
+    bytes: AtomicUsize,
+}
+
+impl<T: Kept> SharedChunks<T> {
+    /// Creates a cache without chunks, with a limit of their memory in bytes.
+    pub fn new(limit: usize) -> SharedChunks<T> {
+        SharedChunks {
+            chunks: Mutex::new(Chunks::new(limit)),
+            bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns the memory of the chunks in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the chunk of a bundle that has rows of a source.
+    pub fn find(&self, key: Key, id: u64) -> Option<Arc<T>> {
+        lock(&self.chunks).find(key, id)
+    }
+
+    /// Adds a chunk, as [`Chunks::keep`] does.
+    pub fn keep(&self, key: Key, chunk: Arc<T>) {
+        let mut chunks = lock(&self.chunks);
+        chunks.keep(key, chunk);
+        self.bytes.store(chunks.bytes(), Ordering::Relaxed);
+    }
+
+    /// Removes all chunks.
+    pub fn clear(&self) {
+        let mut chunks = lock(&self.chunks);
+        *chunks = Chunks::new(chunks.limit);
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Locks a part of the cache.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while the lock is held leaves a valid cache.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Chunks by bundle and first source. If they use too much memory, those leave first that were not used since they
 /// came or since the last look at them.
-pub struct Chunks<T> {
+struct Chunks<T> {
     kept: BTreeMap<(Key, u64), Place<T>>,
     /// Chunks in the order in which they will be looked at.
     order: VecDeque<(Key, u64)>,
@@ -72,7 +120,7 @@ struct Place<T> {
 
 impl<T: Kept> Chunks<T> {
     /// Creates a cache without chunks.
-    pub fn new(limit: usize) -> Chunks<T> {
+    fn new(limit: usize) -> Chunks<T> {
         Chunks {
             kept: BTreeMap::new(),
             order: VecDeque::new(),
@@ -82,12 +130,12 @@ impl<T: Kept> Chunks<T> {
     }
 
     /// Returns the memory of the chunks in bytes.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Returns the chunk of a bundle that has rows of a source.
-    pub fn find(&mut self, key: Key, id: u64) -> Option<Arc<T>> {
+    fn find(&mut self, key: Key, id: u64) -> Option<Arc<T>> {
         let mut before = self.kept.range_mut((key, 0)..=(key, id));
         let (_, kept) = before.next_back()?;
         kept.chunk.ids().binary_search(&id).ok()?;
@@ -96,7 +144,7 @@ impl<T: Kept> Chunks<T> {
     }
 
     /// Adds a chunk, and removes others before until the limit will be met.
-    pub fn keep(&mut self, key: Key, chunk: Arc<T>) {
+    fn keep(&mut self, key: Key, chunk: Arc<T>) {
         let Some(&first) = chunk.ids().first() else {
             return;
         };
