@@ -206,13 +206,7 @@ pub fn malformed(what: &str) -> String {
 /// # Errors
 /// A description, if the list is malformed, a number is not free, or a key is already registered.
 pub fn register_reused(reused: &[u8], to: &mut impl Registers) -> Result<(), String> {
-    let mut cursor = Cursor(reused);
-    while !cursor.is_empty() {
-        let (source, first_record, key) =
-            get_reused(&mut cursor).map_err(|Short| "its names are malformed".to_string())?;
-        to.reuse(source, first_record, &key)?;
-    }
-    Ok(())
+    register_unless(reused, to, |_, _, _| false)
 }
 
 /// Registers sources as [`register_reused`] does, from a record of the journal. The catalog may be younger than the
@@ -221,11 +215,19 @@ pub fn register_reused(reused: &[u8], to: &mut impl Registers) -> Result<(), Str
 /// # Errors
 /// As [`register_reused`].
 pub fn register_recorded(reused: &[u8], to: &mut impl Registers) -> Result<(), String> {
+    register_unless(reused, to, Registers::has_moved)
+}
+
+fn register_unless<R: Registers>(
+    reused: &[u8],
+    to: &mut R,
+    is_skipped: impl Fn(&R, u32, &SourceKey) -> bool,
+) -> Result<(), String> {
     let mut cursor = Cursor(reused);
     while !cursor.is_empty() {
         let (source, first_record, key) =
             get_reused(&mut cursor).map_err(|Short| malformed("names"))?;
-        if !to.has_moved(source, &key) {
+        if !is_skipped(to, source, &key) {
             to.reuse(source, first_record, &key)?;
         }
     }

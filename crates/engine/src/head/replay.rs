@@ -174,7 +174,7 @@ impl Head {
     pub fn has_moved(&self, source: u32, key: &SourceKey) -> bool {
         let dictionary = self.dictionary.read();
         let dictionary = dictionary.expect("no panic while the dictionary is locked");
-        dictionary.is_absent(source) && dictionary.find(&self.names, key).is_some()
+        dictionary.has_moved(&self.names, source, key)
     }
 
     /// Adds a source under the number of a forgotten one. Returns false if a source has the number, or

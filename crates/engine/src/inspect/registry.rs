@@ -170,8 +170,7 @@ impl Registers for Registry {
     }
 
     fn has_moved(&self, source: u32, key: &SourceKey) -> bool {
-        let dictionary = &self.dictionary;
-        dictionary.is_absent(source) && dictionary.find(&self.names, key).is_some()
+        self.dictionary.has_moved(&self.names, source, key)
     }
 
     fn add_free(&mut self, tags: usize) {
