@@ -56,7 +56,7 @@ pub fn encode(head: BlockHead, columns: &Columns, effort: Effort, out: &mut Vec<
 pub fn encode_decimals(head: BlockHead, decimals: &Decimals, out: &mut Vec<u8>) {
     let rows = decimals.times.len();
     encode_with(head, &decimals.times, out, |out| {
-        let summary = (rows >= SUMMARY_FROM).then(|| {
+        let summary = may_have_summaries(rows).then(|| {
             let (first, last) = (decimals.value(0), decimals.value(rows - 1));
             [decimals.sum, decimals.min, decimals.max, first, last]
         });
@@ -87,18 +87,10 @@ fn encode_with(
 }
 
 fn encode_field(times: &[i64], column: &FieldColumn, effort: Effort, out: &mut Vec<u8>) {
-    let summary = (column.values.len() >= SUMMARY_FROM)
+    let summary = may_have_summaries(column.values.len())
         .then(|| summary_of(times, column))
         .flatten();
-    let summary = summary.map(|bucket| {
-        [
-            bucket.sum,
-            bucket.min,
-            bucket.max,
-            bucket.first.1,
-            bucket.last.1,
-        ]
-    });
+    let summary = summary.map(|bucket| numbers_of(&bucket));
     put_values(column.present.as_ref(), summary, out, |out| {
         encode_column(&column.values, effort, out)
     });
@@ -166,6 +158,31 @@ pub fn summary_of(times: &[i64], column: &FieldColumn) -> Option<Bucket> {
             .for_each(|(index, time)| add(time, number(values.get(index)))),
     }
     bucket
+}
+
+/// Returns whether columns of a block may have aggregates.
+pub fn may_have_summaries(rows: usize) -> bool {
+    rows >= SUMMARY_FROM
+}
+
+/// Returns the sum, minimum, maximum, first and last value of a bucket.
+pub fn numbers_of(bucket: &Bucket) -> [f64; 5] {
+    let ends = (bucket.first.1, bucket.last.1);
+    [bucket.sum, bucket.min, bucket.max, ends.0, ends.1]
+}
+
+/// Returns the bucket of `count` values in a span, of which [`numbers_of`] are known.
+pub fn bucket_of([sum, min, max, first, last]: [f64; 5], count: u64, span: Interval) -> Bucket {
+    Bucket {
+        start: span.start,
+        count,
+        sum,
+        min,
+        max,
+        first: (span.start, first),
+        last: (span.end, last),
+        exact: None,
+    }
 }
 
 /// Returns the times of the rows that have a value.
@@ -282,16 +299,7 @@ impl<'a> Block<'a> {
                 // last row.
                 Ok(summary
                     .filter(|_| present.is_none())
-                    .map(|[sum, min, max, first, last]| Bucket {
-                        start: span.start,
-                        count: count as u64,
-                        sum,
-                        min,
-                        max,
-                        first: (span.start, first),
-                        last: (span.end, last),
-                        exact: None,
-                    }))
+                    .map(|numbers| bucket_of(numbers, count as u64, span)))
             })
             .collect()
     }

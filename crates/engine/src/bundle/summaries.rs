@@ -3,9 +3,10 @@
 use super::Header;
 use super::chunks::{Chunk, Kept};
 use crate::answer::Bucket;
-use crate::block::summary_of;
+use crate::block::{bucket_of, numbers_of, summary_of};
 use crate::segment::Entry;
 use seiner_bundle::Layout;
+use seiner_model::Interval;
 use std::sync::Arc;
 
 /// Aggregates of the blocks of a chunk.
@@ -53,13 +54,7 @@ impl ChunkSummaries {
             let numbers = source.rows.fields.iter().map(|field| {
                 let whole = field.present.is_none() && field.values.len() == times.len();
                 let bucket = whole.then(|| summary_of(times, field)).flatten()?;
-                Some([
-                    bucket.sum,
-                    bucket.min,
-                    bucket.max,
-                    bucket.first.1,
-                    bucket.last.1,
-                ])
+                Some(numbers_of(&bucket))
             });
             found.numbers.extend(numbers);
         }
@@ -81,18 +76,9 @@ impl ChunkSummaries {
         self.header.check(entry, rows as usize, (first, last))?;
         let fields = self.layout.len();
         let numbers = &self.numbers[source * fields..][..fields];
-        Ok(numbers.iter().map(move |numbers| {
-            numbers.map(|[sum, min, max, first_value, last_value]| Bucket {
-                start: first,
-                count: u64::from(rows),
-                sum,
-                min,
-                max,
-                first: (first, first_value),
-                last: (last, last_value),
-                exact: None,
-            })
-        }))
+        let span = Interval::new(first, last);
+        let bucket = move |numbers| bucket_of(numbers, u64::from(rows), span);
+        Ok(numbers.iter().map(move |numbers| numbers.map(bucket)))
     }
 }
 

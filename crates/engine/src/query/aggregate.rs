@@ -349,33 +349,13 @@ fn lies_in_a_bucket(entry: &Entry, interval: Interval, step: Step) -> Option<i64
     (interval.covers(&entry.span()) && start == bucket_start(entry.last, step)).then_some(start)
 }
 
-/// Aggregates of wanted columns, by their place in the present layout. `None` for a column whose values must be decoded.
-type ColumnSummaries = Vec<(usize, Option<Bucket>)>;
-
-/// Returns the aggregates that a block stores.
-fn summaries_of_block(
-    view: &SourceView,
-    entry: &Entry,
-    place: &BlockLocation,
-) -> Result<ColumnSummaries, Error> {
-    let bytes = place.read(entry)?;
-    let damage = |what| place.damage(entry, what);
-    let block = Block::open(&bytes).map_err(damage)?;
-    let (names, types) = view.layout_of(block.head.layout).map_err(damage)?;
-    let found = block.summaries(types.len(), entry.span()).map_err(damage)?;
-    let found = found.into_iter().enumerate();
-    let wanted = |column| view.place_of(names, column, &view.wanted);
-    Ok(found
-        .filter_map(|(column, summary)| Some((wanted(column)?, summary)))
-        .collect())
-}
-
-/// Returns the aggregates of a block in a bundle, which are computed for all blocks of a chunk at once.
+/// Returns the aggregates of a block in a bundle as [`SourceView::summaries`] does. They are computed for all blocks of a
+/// chunk at once.
 fn summaries_in_bundle(
     view: &SourceView,
     entry: &Entry,
     place: &BlockLocation,
-) -> Result<ColumnSummaries, Error> {
+) -> Result<Vec<(usize, Option<Bucket>)>, Error> {
     let damage = |what| place.damage(entry, what);
     let chunk = view.bundles.summaries(entry, place)?;
     let mut found = Vec::new();
@@ -400,7 +380,12 @@ fn take_summaries(
     let (entry, place) = view.blocks.at(block);
     let found = match entry.is_bundled() {
         true => summaries_in_bundle(view, &entry, place)?,
-        false => summaries_of_block(view, &entry, place)?,
+        false => {
+            let bytes = place.read(&entry)?;
+            let block = Block::open(&bytes);
+            let found = block.and_then(|block| view.summaries(&block, entry.span()));
+            found.map_err(|what| place.damage(&entry, what))?
+        }
     };
     let mut taken = Vec::new();
     for (place, summary) in found {

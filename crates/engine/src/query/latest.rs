@@ -6,7 +6,7 @@
 //! The sources are read in batches, by several threads if there are many.
 
 use crate::answer::{Bucket, SeriesSummary, Step};
-use crate::block::Block;
+use crate::block::{Block, may_have_summaries};
 use crate::bundle::cache::LastChunk;
 use crate::error::Error;
 use crate::query::aggregate::summaries;
@@ -223,29 +223,24 @@ impl Columns<'_> {
     /// Compares the last values among the aggregates of a block with the known samples. Returns false if
     /// [`SourceView::decode`] must decide: the last row may be hidden, or the block does not store all values exactly.
     fn add_aggregates(&mut self, entry: &Entry, bytes: &[u8]) -> bool {
-        let view = self.view;
-        let last = |block: &Block<'_>| {
-            let (names, types) = view.layout_of(block.head.layout).ok()?;
-            let found = block.summaries(types.len(), entry.span()).ok()?;
-            let wanted = (0..types.len()).filter_map(|column| {
-                let place = view.place_of(names, column, &view.wanted)?;
-                let value = found[column].filter(|_| types[column] == FieldType::F64);
-                Some(value.map(|bucket| (place, bucket.last.1)))
-            });
-            wanted.collect::<Option<Vec<(usize, f64)>>>()
-        };
-        let block = Block::open(bytes).ok();
-        let block = block.filter(|block| {
-            self.shows_last(entry)
-                && (block.head.source, block.head.number) == (entry.source, entry.number)
-        });
-        let Some(values) = block.as_ref().and_then(last) else {
+        if !may_have_summaries(entry.rows as usize) || !self.shows_last(entry) {
             return false;
-        };
-        for (column, value) in values {
-            self.note(column, (entry.last, entry.number), Value::F64(value));
         }
-        true
+        let view = self.view;
+        let block = Block::open(bytes)
+            .ok()
+            .filter(|block| (block.head.source, block.head.number) == (entry.source, entry.number));
+        let found = block.and_then(|block| view.summaries(&block, entry.span()).ok());
+        let last = |(place, summary): (usize, Option<Bucket>)| {
+            let bucket = summary.filter(|_| view.types()[place] == FieldType::F64)?;
+            Some((place, bucket.last.1))
+        };
+        let values: Option<Vec<(usize, f64)>> =
+            found.and_then(|found| found.into_iter().map(last).collect());
+        for &(place, value) in values.iter().flatten() {
+            self.note(place, (entry.last, entry.number), Value::F64(value));
+        }
+        values.is_some()
     }
 
     /// Compares the latest row of a block in a bundle with the known samples, without a copy of the block's rows. Returns

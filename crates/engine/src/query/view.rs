@@ -1,5 +1,6 @@
 //! View of a source: its blocks in an interval, and reading of them.
 
+use crate::answer::Bucket;
 use crate::block::{self, Block};
 use crate::buffer::columns;
 use crate::buffer::line::OpenBlock;
@@ -168,6 +169,24 @@ impl SourceView {
             .map_err(damage)?;
         let rows = self.arrange(names, times, fields, wanted);
         Ok(self.lift(entry.number, rows))
+    }
+
+    /// Returns the aggregates that a block stores, of wanted columns by their place in the present layout. `None` for a
+    /// column whose values must be decoded.
+    ///
+    /// # Errors
+    /// A description of the damage.
+    pub fn summaries(
+        &self,
+        block: &Block<'_>,
+        span: Interval,
+    ) -> Result<Vec<(usize, Option<Bucket>)>, String> {
+        let (names, types) = self.layout_of(block.head.layout)?;
+        let found = block.summaries(types.len(), span)?.into_iter().enumerate();
+        let wanted = |column| self.place_of(names, column, &self.wanted);
+        Ok(found
+            .filter_map(|(column, summary)| Some((wanted(column)?, summary)))
+            .collect())
     }
 
     /// Returns the names and types of the columns of a layout.
