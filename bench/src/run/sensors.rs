@@ -257,7 +257,7 @@ fn measure(cell: &Cell, bundles: bool, scale: f64, output: &Path) -> Result<Meas
         };
         let senders: Vec<u32> = (0..sources).filter(sends).collect();
         let of_senders = senders.iter().map(|&source| ids[source as usize]);
-        let senders_ids: Vec<SourceId> = of_senders.collect();
+        let sender_ids: Vec<SourceId> = of_senders.collect();
         let times = senders
             .iter()
             .map(|source| time(source / SENSORS_PER_HOST, tick));
@@ -268,7 +268,7 @@ fn measure(cell: &Cell, bundles: bool, scale: f64, output: &Path) -> Result<Meas
         let values: Vec<f64> = values.collect();
         sum += values.iter().sum::<f64>();
         let before = Usage::own()?;
-        let batches = senders_ids
+        let batches = sender_ids
             .chunks(BATCH)
             .zip(times.chunks(BATCH))
             .zip(values.chunks(BATCH));

@@ -6,8 +6,9 @@
 //! `rules-2/` a store with the second version of the file `rules`, `bundles-1/` a store with
 //! segments that contain bundles, `names-1/` a store that has forgotten sources, and `pages-2/` stores in
 //! which the pages of an index follow the blocks without zeros in between, `segments-3/` a store of a source
-//! with short aggregates and a source with long ones. `store/` is a store with all kinds of data. `store.txt` lists every sample that this store must return. `morsel/` is a minimal store
-//! with one of each structure. Its bytes in `segments-3/` equal the bytes that the engine writes today. `SEINER_BLESS=1` writes missing files.
+//! with short aggregates and a source with long ones. `store/` is a store with all kinds of data. `store.txt` lists
+//! every sample that this store must return. `morsel/` is a minimal store with one of each structure. Its bytes in
+//! `segments-3/` equal the bytes that the engine writes today. `SEINER_BLESS=1` writes missing files.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

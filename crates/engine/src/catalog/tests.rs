@@ -25,7 +25,7 @@ impl Torn {
         }
     }
 
-    /// Adds a frame of which the power fails to write one sector, and all of the copy.
+    /// Adds a frame to the catalog without one of its sectors, and not to the copy, as a power cut leaves it.
     fn add_without(&mut self, nth: u64, frame: &Frame) {
         let before = self.catalog.len;
         let file = self.catalog.files[0].clone();
