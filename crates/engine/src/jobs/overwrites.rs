@@ -184,16 +184,20 @@ fn is_overwritten(
     let Some(layout) = layout_of(core, layout) else {
         return Ok(false);
     };
+    let rows_of = |segment, entry: &Entry| match read_stored(core, segment, entry) {
+        Ok(stored) => Ok(decode_block(core, &stored, entry, &layout, &visibility)),
+        // A query or a merge reports it.
+        Err(Error::Damage { .. }) => Ok(None),
+        Err(error) => Err(error),
+    };
     let mut mask = OverwriteMask::default();
     for (one, of) in later {
-        let stored = read_stored(core, of, one)?;
-        let Some(rows) = decode_block(core, &stored, one, &layout, &visibility) else {
+        let Some(rows) = rows_of(of, one)? else {
             return Ok(false);
         };
         mask.retain_visible(rows);
     }
-    let stored = read_stored(core, segment, entry)?;
-    let rows = decode_block(core, &stored, entry, &layout, &visibility);
+    let rows = rows_of(segment, entry)?;
     Ok(rows.is_some_and(|rows| mask.retain_visible(rows).0.times.is_empty()))
 }
 
@@ -201,6 +205,7 @@ fn is_overwritten(
 mod tests {
     use super::*;
     use crate::jobs::testing::{World, options};
+    use seiner_platform::Disk;
 
     /// Builds the nth block of a source, with a row per time.
     fn block(nth: u64, times: std::ops::RangeInclusive<i64>) -> Entry {
@@ -263,6 +268,22 @@ mod tests {
         let overwritten = &world.writing().overwritten;
         let blocks: u64 = overwritten.values().map(|blocks| blocks.len()).sum();
         assert_eq!((overwritten.len(), blocks), (1, 1));
+    }
+
+    /// Regression: the store accepted no more rows.
+    #[test]
+    fn a_damaged_block_is_not_overwritten_and_stops_nothing() {
+        let world = World::new(options());
+        for _ in 0..2 {
+            world.append("m", 0..20);
+            world.flush();
+        }
+        let names = world.disk.list().unwrap();
+        for name in names.iter().filter(|name| name.starts_with("segment-")) {
+            world.disk.flip_bit(name, 8 * 100);
+        }
+        assert!(world.run(find_overwritten) > 0);
+        assert!(world.writing().overwritten.is_empty());
     }
 
     #[test]
