@@ -152,7 +152,8 @@ impl BundleCache {
         Ok(index)
     }
 
-    /// Decodes the chunk that contains the source of a block, if there is one, and keeps it.
+    /// Decodes the chunk that contains the source of a block, if there is one. Keeps it, and others that were decoded to
+    /// find it: their sources have numbers in between.
     fn decode(
         &self,
         key: Key,
@@ -161,15 +162,24 @@ impl BundleCache {
     ) -> Result<Option<Arc<Chunk>>, Error> {
         let id = u64::from(entry.source);
         let bundle = self.bundle(key, entry, place)?;
+        let mut damage = Ok(None);
         for chunk in bundle.directory.find(id) {
-            let chunk = bundle.chunk(chunk.index, entry, place)?;
-            if chunk.index(id).is_some() {
-                let chunk = Arc::new(chunk);
-                self.chunks.keep(key, chunk.clone());
-                return Ok(Some(chunk));
+            let kept = self.chunks.get(key, chunk.first_id);
+            let found = match kept.map_or_else(|| bundle.chunk(chunk.index, entry, place), Ok) {
+                Ok(found) => found,
+                // The rows may be in a chunk with other fields.
+                Err(error @ Error::Damage { .. }) => {
+                    damage = Err(error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            self.chunks.keep(key, found.clone());
+            if found.index(id).is_some() {
+                return Ok(Some(found));
             }
         }
-        Ok(None)
+        damage
     }
 
     /// Returns a bundle from the cache, or reads its directory.
@@ -218,17 +228,22 @@ impl OpenBundle {
     }
 
     /// Reads and decodes a chunk.
-    fn chunk(&self, index: usize, entry: &Entry, place: &BlockLocation) -> Result<Chunk, Error> {
+    fn chunk(
+        &self,
+        index: usize,
+        entry: &Entry,
+        place: &BlockLocation,
+    ) -> Result<Arc<Chunk>, Error> {
         let chunk = self.directory.chunks().nth(index);
         let chunk = chunk.expect("the directory named the chunk");
         let data = self.header.directory_range().end;
         let range = data + chunk.start as u64..data + chunk.end as u64;
         let bytes = place.read_part(entry, range)?;
         let rows = self.directory.decode_chunk(index, &bytes);
-        Ok(Chunk {
+        Ok(Arc::new(Chunk {
             header: self.header,
             rows: rows.map_err(|error| place.damage(entry, error.to_string()))?,
-        })
+        }))
     }
 }
 
@@ -244,4 +259,49 @@ fn open(entry: &Entry, place: &BlockLocation) -> Result<OpenBundle, Error> {
     }
     let directory = header.parse_directory(&bytes).map_err(damage)?;
     Ok(OpenBundle { header, directory })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::answer::Query;
+    use crate::jobs::testing::{World, options};
+    use crate::query::scan;
+    use seiner_model::{Interval, Selector};
+    use seiner_platform::Disk;
+
+    const FIELDS: [&str; 2] = ["v", "w"];
+
+    /// Returns the number of sources with one of the fields that can be read.
+    fn readable(world: &World) -> [usize; 2] {
+        FIELDS.map(|field| {
+            let query = Query {
+                selector: Selector::parse(field).unwrap(),
+                fields: None,
+                interval: Interval::ALL,
+            };
+            scan(&world.core, &query).flatten().count()
+        })
+    }
+
+    /// Regression: sources could not be read if a chunk with other fields was damaged, and others could afterwards.
+    #[test]
+    fn damage_to_a_chunk_hides_its_own_sources_only() {
+        let world = World::new(options());
+        for number in 0..40 {
+            for field in FIELDS {
+                world.append_field(&[format!("{field},pod=p{number}")], field, 1);
+            }
+        }
+        world.flush();
+        assert_eq!(readable(&world), [40, 40]);
+        let names = world.disk.list().unwrap();
+        let segment = names.iter().find(|name| name.starts_with("segment-"));
+        let segment = segment.unwrap();
+        let bytes = world.disk.open(segment).unwrap().len().unwrap();
+        let damaged = |byte| readable(&world.damaged(segment, 8 * byte, options()));
+        let found: Vec<[usize; 2]> = (0..bytes).map(damaged).collect();
+        for only in [[40, 0], [0, 40]] {
+            assert!(found.contains(&only), "{found:?}");
+        }
+    }
 }

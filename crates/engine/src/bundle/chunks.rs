@@ -10,6 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Identity of a bundle: its segment, and its offset in it. A segment number is never used again.
 pub type Key = (u64, u32);
 
+/// Chunks of a bundle among which the one of a source is searched without the bundle's directory. Chunks with other
+/// fields have sources with numbers in between.
+const NEAR: usize = 32;
+
 /// Decoded rows of a chunk.
 pub struct Chunk {
     /// Header of the chunk's bundle.
@@ -81,6 +85,15 @@ impl<T: Kept> SharedChunks<T> {
         lock(&self.chunks).find(key, id)
     }
 
+    /// Returns the chunk of a bundle that begins with a source.
+    pub fn get(&self, key: Key, first: u64) -> Option<Arc<T>> {
+        let chunks = lock(&self.chunks);
+        chunks
+            .kept
+            .get(&(key, first))
+            .map(|kept| kept.chunk.clone())
+    }
+
     /// Adds a chunk, as [`Chunks::keep`] does.
     pub fn keep(&self, key: Key, chunk: Arc<T>) {
         let mut chunks = lock(&self.chunks);
@@ -136,9 +149,9 @@ impl<T: Kept> Chunks<T> {
 
     /// Returns the chunk of a bundle that has rows of a source.
     fn find(&mut self, key: Key, id: u64) -> Option<Arc<T>> {
-        let mut before = self.kept.range_mut((key, 0)..=(key, id));
-        let (_, kept) = before.next_back()?;
-        kept.chunk.ids().binary_search(&id).ok()?;
+        let before = self.kept.range_mut((key, 0)..=(key, id)).rev();
+        let mut near = before.take(NEAR).map(|(_, kept)| kept);
+        let kept = near.find(|kept| kept.chunk.ids().binary_search(&id).is_ok())?;
         kept.is_used = true;
         Some(kept.chunk.clone())
     }
@@ -230,6 +243,11 @@ mod tests {
             assert_eq!(found, expected, "source {id}");
         }
         assert!(chunks.find((2, 0), 15).is_none());
+        // Chunks with other fields.
+        chunks.keep((1, 0), chunk(35..36));
+        chunks.keep((1, 0), chunk(36..37));
+        assert_eq!(chunks.find((1, 0), 38).unwrap().rows.ids()[0], 30);
+        assert_eq!(chunks.find((1, 0), 36).unwrap().rows.ids()[0], 36);
     }
 
     #[test]

@@ -284,11 +284,15 @@ fn open_bundled(
 ) -> Result<(), String> {
     let bundle = Whole::open(bytes)?;
     let id = u64::from(entry.source);
-    let mut found = None;
+    // Chunks with other fields may be damaged.
+    let mut found = Err("the bundle has no rows of the source".to_string());
     for chunk in bundle.directory.find(id) {
-        found = found.or(bundle.chunk(&chunk)?.find(id));
+        match bundle.chunk(&chunk) {
+            Ok(rows) => found = rows.find(id).map_or(found, Ok),
+            Err(what) => found = found.or(Err(what)),
+        }
     }
-    let SourceRows { layout, rows, .. } = found.ok_or("the bundle has no rows of the source")?;
+    let SourceRows { layout, rows, .. } = found?;
     view.layout = registry
         .find_layout(layout.fields())
         .ok_or("its layout is unknown")?;

@@ -74,6 +74,14 @@ impl World {
         World { core, disk, clock }
     }
 
+    /// Opens a copy of the store's disk on which a bit of a file is wrong.
+    pub fn damaged(&self, file: &str, bit: u64, options: Options) -> World {
+        let (disk, clock) = (Arc::new(self.disk.fork(1)), self.clock.clone());
+        disk.flip_bit(file, bit);
+        let core = open(disk.clone(), clock.clone(), options).unwrap();
+        World { core, disk, clock }
+    }
+
     /// Opens an empty store with one class.
     pub fn of_class(change: impl FnOnce(&mut Class)) -> World {
         let mut class = Class::forever();
@@ -102,10 +110,15 @@ impl World {
 
     /// Appends a row to each of some sources by their names, at a time in seconds.
     pub fn append_named(&self, names: &[String], time: i64) {
+        self.append_field(names, "v", time);
+    }
+
+    /// Appends a row with a field to each of some sources by their names, at a time in seconds.
+    pub fn append_field(&self, names: &[String], field: &str, time: i64) {
         let mut batch = Batch::new();
         for name in names {
             let cell = Cell {
-                field: b"v",
+                field: field.as_bytes(),
                 value: Value::F64(1.5),
             };
             batch.push(name.as_bytes(), time * SECOND, [cell]);
