@@ -304,16 +304,17 @@ impl Core {
         writer.frame.is_empty().then_some((known, generation, len))
     }
 
-    /// Reads the keys of some sources from the catalog.
+    /// Reads the keys of some sources from the catalog, as [`Catalog::each_key`] does.
     ///
     /// # Errors
-    /// If a frame is damaged, or the disk fails.
+    /// If the disk fails.
     pub(crate) fn each_key_in_catalog(
         &self,
         sources: &RoaringBitmap,
         each: impl FnMut(u32, SourceKey),
     ) -> Result<(), Error> {
-        self.catalog().catalog.each_key(sources, each)
+        let writer = self.catalog();
+        writer.catalog.each_key(&*writer.disk, sources, each)
     }
 
     fn catalog(&self) -> MutexGuard<'_, CatalogWriter> {

@@ -90,21 +90,41 @@ impl Catalog {
         Ok(forgotten)
     }
 
-    /// Reads the present keys of some sources.
+    /// Reads the present keys of some sources, except those in damaged frames. Some may be read twice.
     ///
     /// # Errors
-    /// If a frame is damaged, or the disk fails.
+    /// If the disk fails.
     pub fn each_key(
         &self,
+        disk: &dyn Disk,
         sources: &RoaringBitmap,
         mut each: impl FnMut(u32, SourceKey),
+    ) -> Result<(), Error> {
+        match self.each_key_of_frames(sources, &mut each) {
+            Err(Error::Damage { .. }) => {}
+            result => return result,
+        }
+        let Some(read) = super::read(disk)? else {
+            return Ok(());
+        };
+        for frame in read.living_frames().filter_map(|read| read.frame.ok()) {
+            // Names behind a malformed one are lost.
+            let _ = keys_of(&frame, sources, &mut each);
+        }
+        Ok(())
+    }
+
+    fn each_key_of_frames(
+        &self,
+        sources: &RoaringBitmap,
+        each: &mut impl FnMut(u32, SourceKey),
     ) -> Result<(), Error> {
         let forgotten = self.forgotten()?;
         let mut frames = 0..;
         self.each_frame(|at, mut frame| {
             let index = frames.next().unwrap_or(u32::MAX);
             let read = forgotten.prune(index, &mut frame);
-            let read = read.and_then(|()| keys_of(&frame, sources, &mut each));
+            let read = read.and_then(|()| keys_of(&frame, sources, each));
             read.map_err(|Short| malformed_frame(at))
         })
     }

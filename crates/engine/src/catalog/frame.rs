@@ -253,15 +253,22 @@ pub fn not_free(source: u32, key: &SourceKey) -> String {
 /// Registers placeholder names for lost sources up to a number.
 pub fn lose_sources(to: &mut impl Registers, up_to: u32) {
     for number in to.sources()..up_to {
-        let lost = |tags: &[(&str, String)]| {
-            SourceKey::new(LOST, tags.iter().cloned()).expect("a good name")
-        };
-        let number = ("number", number.to_string());
-        // A client may have sent the same name. Another unused name is then chosen.
-        if to.add_source(&lost(std::slice::from_ref(&number))).is_err() {
-            let _ = to.add_source(&lost(&[number, ("of", "this".to_string())]));
+        for key in lost_keys(number) {
+            if to.add_source(&key).is_ok() {
+                break;
+            }
         }
     }
+}
+
+/// Returns a name for a lost source, and another one, because a client may have sent the first.
+pub fn lost_keys(number: u32) -> [SourceKey; 2] {
+    let number = || ("number", number.to_string());
+    let key = |tags: Vec<(&str, String)>| SourceKey::new(LOST, tags).expect("a good name");
+    [
+        key(vec![number()]),
+        key(vec![number(), ("of", "this".to_string())]),
+    ]
 }
 
 /// Returns the sources and their layouts in a frame.

@@ -18,8 +18,8 @@ pub use self::compact::NEW;
 pub use self::decoder::decode_ahead;
 pub use self::frame::{
     Frame, LOST, Name, ReadFrame, ReadName, Registers, check_known, get_key, get_layout, get_name,
-    lose_sources, malformed, not_free, pass_key, put_key, put_layout, put_link, put_reused,
-    read_links, read_streams, register, register_recorded,
+    lose_sources, lost_keys, malformed, not_free, pass_key, put_key, put_layout, put_link,
+    put_reused, read_links, read_streams, register, register_recorded,
 };
 
 use self::prune::Forgotten;

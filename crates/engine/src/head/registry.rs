@@ -1,7 +1,7 @@
 //! Registration: numbers sources and layouts, and passes them to the journal and the catalog.
 
 use super::Head;
-use crate::catalog::{Frame, put_key, put_layout, put_link, put_reused};
+use crate::catalog::{Frame, lost_keys, put_key, put_layout, put_link, put_reused};
 use crate::dictionary::filed::Filed;
 use crate::dictionary::names::NameHash;
 use crate::dictionary::{Dictionary, put_canonical};
@@ -325,6 +325,26 @@ impl Head {
             .expect("no panic while the dictionary is locked");
         for (source, key) in keys {
             dictionary.unfile(&mut self.names, *source, key);
+        }
+    }
+
+    /// Puts sources into memory again whose names are lost, under names that state their numbers. Rows with a lost name are
+    /// those of a new source from now on.
+    pub fn unfile_lost(&mut self, sources: &RoaringBitmap) {
+        let mut dictionary = self.dictionary.write();
+        let dictionary = dictionary
+            .as_mut()
+            .expect("no panic while the dictionary is locked");
+        for source in sources {
+            let [usual, other] = lost_keys(source);
+            let key = match dictionary.find(&self.names, &usual) {
+                None => usual,
+                Some(_) => other,
+            };
+            if self.names.has_canonical(source) {
+                self.names.remove(source);
+            }
+            dictionary.unfile(&mut self.names, source, &key);
         }
     }
 

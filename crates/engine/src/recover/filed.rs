@@ -52,14 +52,14 @@ fn moment(file: &NamesFile) -> (u32, u64) {
 /// and a level is found by the name of its source.
 ///
 /// # Errors
-/// If the catalog is damaged, or the disk fails.
-pub(super) fn unfile_all(head: &mut Head, catalog: &Catalog) -> Result<(), Error> {
+/// If the disk fails.
+pub(super) fn unfile_all(disk: &dyn Disk, head: &mut Head, catalog: &Catalog) -> Result<(), Error> {
     let dictionary = head.dictionary().read();
     let dictionary = dictionary.expect("no panic while the dictionary is locked");
     let sources = dictionary.filed().sources().clone();
     drop(dictionary);
     match sources.is_empty() {
         true => Ok(()),
-        false => catalog.each_key(&sources, |source, key| head.unfile(&[(source, key)])),
+        false => catalog.each_key(disk, &sources, |source, key| head.unfile(&[(source, key)])),
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn open(
     recovery.rows_lost = recovery.losses.iter().filter_map(|loss| loss.rows).sum();
     parts.log.set_sequence(sequence);
     if parts.head.has_rollup() || parts.log.retention.reads_keys() {
-        unfile_all(&mut parts.head, &catalog)?;
+        unfile_all(&*disk, &mut parts.head, &catalog)?;
     }
     let keys = parts.head.dictionary().clone();
     let keys = keys

@@ -15,6 +15,7 @@ mod file;
 pub(crate) mod memory;
 
 use crate::aside::{move_aside, remove_if_present};
+use crate::catalog::LOST;
 use crate::core::Core;
 use crate::dictionary::filed::{Filed, read_error};
 use crate::error::{Error, sync_error};
@@ -41,7 +42,7 @@ pub(super) fn file_names(core: &Core, writing: &mut Writing) -> Result<bool, Err
     if core.health.writable().is_err() {
         return Ok(false);
     }
-    if mend_found(core, writing)? || merge_files(core, writing)? {
+    if mend(core, writing)? || merge_files(core, writing)? {
         return Ok(true);
     }
     // Writers may wait for names to be filed, but not for sources to become dormant.
@@ -218,25 +219,16 @@ pub(crate) fn unfile(core: &Core, sources: &RoaringBitmap) -> Result<(), Error> 
     Ok(())
 }
 
-/// Does the same as [`mend`], as a job: if the catalog is damaged, too, the store goes on without these names.
-fn mend_found(core: &Core, writing: &Writing) -> Result<bool, Error> {
-    match mend(core, writing) {
-        Err(error @ Error::Damage { .. }) => {
-            tracing::error!("a damaged names file cannot be replaced: {error}");
-            Ok(false)
-        }
-        result => result,
-    }
-}
-
 /// Sets files aside in which a reader found damage, and puts their names into memory again: the catalog contains them.
-/// Returns whether there were any.
+/// Names that are damaged there, too, are lost. Returns whether there were any files.
 pub(crate) fn mend(core: &Core, writing: &Writing) -> Result<bool, Error> {
     let filed = filed(core);
     let damaged = filed.take_damaged();
     for file in &damaged {
         let mut keys = Vec::new();
-        core.each_key_in_catalog(&(file.sources() & filed.sources()), |source, key| {
+        let mut lost = file.sources() & filed.sources();
+        core.each_key_in_catalog(&lost.clone(), |source, key| {
+            lost.remove(source);
             keys.push((source, key));
             if keys.len() == AT_ONCE {
                 core.head().unfile(&keys);
@@ -244,6 +236,7 @@ pub(crate) fn mend(core: &Core, writing: &Writing) -> Result<bool, Error> {
             }
         })?;
         core.head().unfile(&keys);
+        core.head().unfile_lost(&lost);
         let (disk, name) = (writing.space.disk(), file.name());
         let aside = move_aside(&*disk, name)?;
         replace_files(core, std::slice::from_ref(file), None);
@@ -251,6 +244,10 @@ pub(crate) fn mend(core: &Core, writing: &Writing) -> Result<bool, Error> {
         tracing::warn!(
             "{name} is damaged; its names were read from the catalog, and it is {aside} now"
         );
+        if !lost.is_empty() {
+            let count = lost.len();
+            tracing::error!("the catalog is damaged, too: {count} names stand under {LOST}");
+        }
     }
     Ok(!damaged.is_empty())
 }

@@ -187,6 +187,29 @@ fn a_damaged_file_is_replaced_by_the_catalog() {
     check(&world, SOME);
 }
 
+/// Regression: rows with a new name were rejected, because it might have been one of the lost names.
+#[test]
+fn names_that_file_and_catalog_have_lost_are_replaced() {
+    let world = World::new(options());
+    write(&world, 0..100, 0);
+    let frame = world.core.catalogued().unwrap().2;
+    write(&world, 100..SOME, 0);
+    assert!(file_some(&world.core, &mut world.writing()).unwrap());
+    for catalog in ["catalog", "catalog.copy"] {
+        world.disk.flip_bit(catalog, 8 * (frame - 10));
+    }
+    world.disk.flip_bit(&files(&world).remove(0), 8 * 100);
+    let all = found(&world, "");
+    assert!(all.into_iter().eq(0..SOME));
+    let key_of = |source| key(&world.core, source).unwrap().unwrap().to_string();
+    assert_eq!(key_of(7), r#"seiner_lost_source{number="7"}"#);
+    assert_eq!(found(&world, r#"cpu{pod="p-100"}"#), [100]);
+    assert_eq!(found(&world, r#"cpu{pod="p-98"}"#), []);
+    write(&world, 98..102, 1);
+    assert_eq!(found(&world, r#"cpu{pod="p-98"}"#), [SOME]);
+    assert_eq!(found(&world, r#"cpu{pod="p-100"}"#), [100]);
+}
+
 /// Regression: damage that a merge of names files found poisoned the store.
 #[test]
 fn damage_that_a_merge_finds_is_mended() {
