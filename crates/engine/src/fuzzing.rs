@@ -68,7 +68,7 @@ pub fn record(body: &[u8]) {
         return;
     };
     if record.first_layout <= NUMBERS {
-        let _ = Registry::new().add_record(&record);
+        let _ = Registry::new().add_record(1, &record);
     }
     JournalRows::new(&record).for_each(drop);
 }

@@ -6,7 +6,8 @@
 //! `rules-2/` a store with the second version of the file `rules`, `bundles-1/` a store with
 //! segments that contain bundles, `names-1/` a store that has forgotten sources, and `pages-2/` stores in
 //! which the pages of an index follow the blocks without zeros in between, `segments-3/` a store of a source
-//! with short aggregates and a source with long ones. `store/` is a store with all kinds of data. `store.txt` lists
+//! with short aggregates and a source with long ones, and `names-3/` a store that has forgotten sources, with the
+//! third version of the catalog. `store/` is a store with all kinds of data. `store.txt` lists
 //! every sample that this store must return. `morsel/` is a minimal store with one of each structure. Its bytes in
 //! `segments-3/` equal the bytes that the engine writes today. `SEINER_BLESS=1` writes missing files.
 
@@ -225,8 +226,13 @@ fn stores_with_bundles_are_read() {
 
 #[test]
 fn stores_that_have_forgotten_sources_are_read() {
-    bless("names-1/store", forgetful);
-    let files = read("names-1/store");
+    has_forgotten("names-1/store", 2);
+    has_forgotten("names-3/store", 3);
+}
+
+fn has_forgotten(name: &str, version: u64) {
+    bless(name, forgetful);
+    let files = read(name);
     let catalog = &files["catalog"];
     assert_eq!(files["catalog.copy"], *catalog);
     assert_eq!(
@@ -236,7 +242,7 @@ fn stores_that_have_forgotten_sources_are_read() {
             at(catalog, 20, 4),
             at(catalog, 24, 4)
         ),
-        (&b"SEINCATL"[..], 2, 1, crc(&catalog[..24])),
+        (&b"SEINCATL"[..], version, 1, crc(&catalog[..24])),
         "version, generation"
     );
     let disk = disk_with(&files);

@@ -6,7 +6,9 @@
 
 use super::frame::{Name, get_name, get_reused, put_link};
 use super::prune::Forgotten;
-use super::{COPY, Catalog, FRAME_HEADER_BYTES, FoundFrame, Frame, Header, NAME, put_frame};
+use super::{
+    COPY, Catalog, FRAME_HEADER_BYTES, FoundFrame, Frame, Header, NAME, THIRD_VERSION, put_frame,
+};
 use crate::aside::remove_if_present;
 use crate::bytes::{Cursor, Short};
 use crate::error::{Error, io_error, sync_error};
@@ -36,6 +38,7 @@ impl Catalog {
     /// replaced and the next start uses this file.
     pub fn compact(&mut self, disk: &dyn Disk) -> Result<(), Error> {
         let header = Header {
+            version: THIRD_VERSION,
             generation: self.header.generation + 1,
             ..self.header
         };
@@ -239,6 +242,7 @@ struct Rewriting {
     /// Layout of each source with a link.
     links: BTreeMap<u32, u32>,
     dead: Compaction,
+    known_before: u64,
 }
 
 impl Rewriting {
@@ -252,6 +256,7 @@ impl Rewriting {
             },
             links: BTreeMap::new(),
             dead: Compaction::default(),
+            known_before: 0,
         }
     }
 
@@ -267,6 +272,7 @@ impl Rewriting {
             put_link(source, layout, &mut self.frame.links);
         }
         self.frame.dead = self.dead.put();
+        self.frame.known_before = self.known_before;
         self.write(output)
     }
 
@@ -286,6 +292,7 @@ impl Rewriting {
         self.frames += 1;
         check_names(&frame)?;
         self.dead.forget(&frame.forgotten);
+        self.known_before = self.known_before.max(frame.known_before);
         for source in &frame.forgotten {
             self.links.remove(&source);
         }

@@ -35,6 +35,9 @@ pub struct Frame {
     pub forgotten: RoaringBitmap,
     /// Sources with the number of a forgotten one, written by [`put_reused`].
     pub reused: Vec<u8>,
+    /// Sequence of a record of the journal: names in earlier records are in frames before this one, unless an earlier
+    /// frame forgot them. 0 if the frame forgets no sources.
+    pub known_before: u64,
 }
 
 impl Frame {
@@ -44,12 +47,16 @@ impl Frame {
             && self.new_layouts == 0
             && self.links.is_empty()
             && self.dead.is_empty()
-            && !self.needs_second_version()
+            && self.version() == 1
     }
 
-    /// Returns whether the frame has contents that the first version of the format does not have.
-    pub fn needs_second_version(&self) -> bool {
-        !self.forgotten.is_empty() || !self.reused.is_empty()
+    /// Returns the first version of the format that has all contents of the frame.
+    pub fn version(&self) -> u32 {
+        match self.known_before {
+            0 if self.forgotten.is_empty() && self.reused.is_empty() => 1,
+            0 => 2,
+            _ => 3,
+        }
     }
 }
 
@@ -100,9 +107,6 @@ pub trait Registers {
         Ok(())
     }
 
-    /// Returns whether a number is free, and a key has another one.
-    fn has_moved(&self, source: u32, key: &SourceKey) -> bool;
-
     /// Adds a free number, for a source with up to `tags` tags.
     fn add_free(&mut self, tags: usize);
 
@@ -111,6 +115,9 @@ pub trait Registers {
     /// # Errors
     /// A description, if one of the numbers is unknown.
     fn forget(&mut self, sources: &RoaringBitmap) -> Result<(), String>;
+
+    /// Receives the sequence of a record of the journal: names in earlier records are known by now, or were forgotten.
+    fn know_before(&mut self, sequence: u64);
 
     /// Registers a source under a free number. Rows of the number in records of the journal before
     /// `first_record` are not its rows.
@@ -157,6 +164,7 @@ pub fn register(
 
 fn register_frame(frame: &Frame, to: &mut impl Registers) -> Result<(), String> {
     to.forget(&frame.forgotten)?;
+    to.know_before(frame.known_before);
     lose_sources(to, frame.first_source);
     to.layouts().lose(frame.first_layout);
     let (sources, layouts) = (to.sources(), to.layouts().len());
@@ -206,30 +214,11 @@ pub fn malformed(what: &str) -> String {
 /// # Errors
 /// A description, if the list is malformed, a number is not free, or a key is already registered.
 pub fn register_reused(reused: &[u8], to: &mut impl Registers) -> Result<(), String> {
-    register_unless(reused, to, |_, _, _| false)
-}
-
-/// Registers sources as [`register_reused`] does, from a record of the journal. The catalog may be younger than the
-/// record: then it has forgotten a source, and knows the key under another number.
-///
-/// # Errors
-/// As [`register_reused`].
-pub fn register_recorded(reused: &[u8], to: &mut impl Registers) -> Result<(), String> {
-    register_unless(reused, to, Registers::has_moved)
-}
-
-fn register_unless<R: Registers>(
-    reused: &[u8],
-    to: &mut R,
-    is_skipped: impl Fn(&R, u32, &SourceKey) -> bool,
-) -> Result<(), String> {
     let mut cursor = Cursor(reused);
     while !cursor.is_empty() {
         let (source, first_record, key) =
             get_reused(&mut cursor).map_err(|Short| malformed("names"))?;
-        if !is_skipped(to, source, &key) {
-            to.reuse(source, first_record, &key)?;
-        }
+        to.reuse(source, first_record, &key)?;
     }
     Ok(())
 }
@@ -415,7 +404,7 @@ pub fn get_layout(cursor: &mut Cursor<'_>, layouts: &mut Layouts) -> Result<(), 
 }
 
 /// Decodes the body of a frame, which had a valid checksum and is `plain` bytes long uncompressed.
-/// Frames of the first version have four streams.
+/// Frames of the first version have four streams, those of the second may have six.
 pub fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), Short> {
     if plain > FRAME_LIMIT {
         return Err(Short);
@@ -434,19 +423,24 @@ pub fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), 
         frame.forgotten = cursor.sources()?;
         frame.reused = cursor.bytes()?.to_vec();
     }
+    if !cursor.is_empty() {
+        frame.known_before = cursor.varint()?;
+    }
     cursor.is_empty().then_some(()).ok_or(Short)
 }
 
-/// Returns the plain body of a frame. A frame without names that were forgotten has the form of the
-/// first version.
+/// Returns the plain body of a frame, in the form of the first version that has its contents.
 pub fn put_streams(frame: &Frame) -> Vec<u8> {
     let mut plain = Vec::new();
     for stream in [&frame.names, &frame.layouts, &frame.links, &frame.dead] {
         put_bytes(stream, &mut plain);
     }
-    if frame.needs_second_version() {
+    if frame.version() >= 2 {
         put_sources(&frame.forgotten, &mut plain);
         put_bytes(&frame.reused, &mut plain);
+    }
+    if frame.version() >= 3 {
+        varint::put_u64(frame.known_before, &mut plain);
     }
     plain
 }

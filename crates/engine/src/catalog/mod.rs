@@ -19,7 +19,7 @@ pub use self::decoder::decode_ahead;
 pub use self::frame::{
     Frame, LOST, Name, ReadFrame, ReadName, Registers, check_known, get_key, get_layout, get_name,
     lose_sources, lost_keys, malformed, not_free, pass_key, put_key, put_layout, put_link,
-    put_reused, read_links, read_streams, register, register_recorded,
+    put_reused, read_links, read_streams, register, register_reused,
 };
 
 use self::prune::Forgotten;
@@ -38,10 +38,13 @@ pub const COPY: &str = "catalog.copy";
 const MAGIC: &[u8; 8] = b"SEINCATL";
 /// Version of a catalog in which no name was ever forgotten.
 const FIRST_VERSION: u32 = 1;
+/// Version of a catalog whose frames may forget names, without the sequence of a record of the journal.
 const SECOND_VERSION: u32 = 2;
+/// Version of a catalog that is written anew.
+const THIRD_VERSION: u32 = 3;
 /// Bytes of the file header of the first version: magic, version, store, checksum.
 const HEADER_BYTES: usize = 8 + 4 + 8 + 4;
-/// Bytes of the file header of the second version, which also has a generation.
+/// Bytes of the file header of later versions, which also has a generation.
 const SECOND_HEADER_BYTES: usize = HEADER_BYTES + 4;
 /// Bytes of a frame header: magic, seven words, checksum.
 pub const FRAME_HEADER_BYTES: usize = 4 + 4 * 7 + 4;
@@ -61,6 +64,7 @@ pub struct Catalog {
 /// Header of a catalog's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
+    version: u32,
     store: u64,
     /// Number of times that the catalog was written anew. A catalog of the first version has 0.
     generation: u32,
@@ -76,11 +80,7 @@ impl Header {
 
     fn put(self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        let version = match self.generation {
-            0 => FIRST_VERSION,
-            _ => SECOND_VERSION,
-        };
-        bytes.extend_from_slice(&version.to_le_bytes());
+        bytes.extend_from_slice(&self.version.to_le_bytes());
         bytes.extend_from_slice(&self.store.to_le_bytes());
         if self.generation > 0 {
             bytes.extend_from_slice(&self.generation.to_le_bytes());
@@ -98,10 +98,16 @@ impl Header {
         let store = cursor.u64().ok()?;
         let generation = match version {
             FIRST_VERSION => 0,
-            SECOND_VERSION => cursor.u32().ok().filter(|&generation| generation > 0)?,
+            SECOND_VERSION | THIRD_VERSION => {
+                cursor.u32().ok().filter(|&generation| generation > 0)?
+            }
             _ => return None,
         };
-        let header = Header { store, generation };
+        let header = Header {
+            version,
+            store,
+            generation,
+        };
         (bytes.get(..header.len()) == Some(&header.put()[..])).then_some(header)
     }
 }
@@ -224,6 +230,7 @@ impl Catalog {
     /// Creates a catalog. `store` should be unique for every store.
     pub fn create(disk: &dyn Disk, store: u64) -> Result<Catalog, Error> {
         let header = Header {
+            version: FIRST_VERSION,
             store,
             generation: 0,
         };
@@ -270,9 +277,9 @@ impl Catalog {
         2 * on_disk(self.len, unit)
     }
 
-    /// Returns whether frames may contain forgotten names.
-    pub fn is_second_version(&self) -> bool {
-        self.header.generation > 0
+    /// Returns whether frames may forget names: a catalog that is written anew has this version.
+    pub fn is_third_version(&self) -> bool {
+        self.header.version == THIRD_VERSION
     }
 
     /// Returns the generation and the bytes of each file. Both together grow with each change.
@@ -288,9 +295,9 @@ impl Catalog {
     /// Adds a frame. Durable on return.
     ///
     /// # Panics
-    /// If the frame needs the second version of the format, and the catalog has the first.
+    /// If the frame needs a later version of the format than the catalog has.
     pub fn add(&mut self, frame: &Frame) -> Result<(), Error> {
-        assert!(self.is_second_version() || !frame.needs_second_version());
+        assert!(frame.version() <= self.header.version);
         let context = || format!("writing {NAME}");
         let bytes = put_frame(frame);
         // One file after the other, so that a crash leaves at least one file intact.
@@ -307,7 +314,7 @@ impl Catalog {
 #[cfg(fuzzing)]
 pub fn header_bytes(bytes: &[u8]) -> usize {
     match Cursor(bytes.get(8..).unwrap_or_default()).u32() {
-        Ok(SECOND_VERSION) => SECOND_HEADER_BYTES,
+        Ok(SECOND_VERSION | THIRD_VERSION) => SECOND_HEADER_BYTES,
         _ => HEADER_BYTES,
     }
 }

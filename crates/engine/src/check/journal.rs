@@ -153,7 +153,7 @@ impl Replay<'_> {
             while let Some(read) = reader.next_record() {
                 let malformed = |_| "its streams are malformed".to_string();
                 let record = read.record.map_err(malformed);
-                match record.and_then(|record| self.record(&record)) {
+                match record.and_then(|record| self.record(read.sequence, &record)) {
                     Ok(rows) => {
                         check.report.records += 1;
                         check.report.journal_rows += rows;
@@ -191,8 +191,8 @@ impl Replay<'_> {
         });
     }
 
-    fn record(&mut self, record: &JournalRecord) -> Result<u64, String> {
-        self.registry.add_record(record)?;
+    fn record(&mut self, sequence: u64, record: &JournalRecord) -> Result<u64, String> {
+        self.registry.add_record(sequence, record)?;
         let mut rows = JournalRows::new(record);
         for (index, row) in rows.by_ref().enumerate() {
             let row = row.map_err(|_| format!("row {index} is malformed"))?;

@@ -342,11 +342,6 @@ impl Dictionary {
         self.absent.contains(source)
     }
 
-    /// Returns whether a number is free, and a key has another one.
-    pub fn has_moved(&self, names: &Names, source: u32, key: &SourceKey) -> bool {
-        self.is_absent(source) && self.find(names, key).is_some()
-    }
-
     /// Returns how many numbers of sources exist, including those of forgotten sources.
     pub fn len(&self) -> usize {
         self.members.len()

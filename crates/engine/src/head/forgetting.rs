@@ -11,6 +11,7 @@
 //!    contain rows of both; a new source records the first record with rows of its own.
 
 use super::Head;
+use crate::catalog::Frame;
 use crate::dictionary::Dictionary;
 use crate::maps::HashMap;
 use roaring::RoaringBitmap;
@@ -30,6 +31,8 @@ pub(super) struct Forgetting {
     are_recorded: bool,
     /// Sources for the catalog to forget.
     recorded: RoaringBitmap,
+    /// Record of the journal when the catalog last contained all names: it may have forgotten those in earlier records.
+    pub(super) known_before: u64,
     /// Sources that are used through their numbers while the store is open.
     pinned: RoaringBitmap,
     /// Sources without a name whose numbers are not yet free.
@@ -49,9 +52,12 @@ pub(super) struct Forgetting {
 }
 
 impl Forgetting {
-    /// Removes and returns the sources that the next frame of the catalog forgets.
-    pub fn take_recorded(&mut self) -> RoaringBitmap {
-        std::mem::take(&mut self.recorded)
+    /// Moves the sources that the next frame of the catalog forgets to the frame.
+    pub fn move_recorded(&mut self, frame: &mut Frame) {
+        frame.forgotten = std::mem::take(&mut self.recorded);
+        if !frame.forgotten.is_empty() {
+            frame.known_before = self.known_before;
+        }
     }
 
     /// Removes the sources from a set that are being forgotten, or whose names the catalog does not yet contain.
@@ -97,9 +103,11 @@ impl Head {
         self.forgetting.candidates -= found;
     }
 
-    /// Records the candidates as forgotten, for the next frame of the catalog.
-    pub fn record_candidates(&mut self) {
+    /// Records the candidates as forgotten, for the next frame of the catalog, which contains all names in records of the
+    /// journal before `sequence`.
+    pub fn record_candidates(&mut self, sequence: u64) {
         let forgetting = &mut self.forgetting;
+        forgetting.known_before = sequence;
         forgetting.recorded |= &forgetting.candidates;
         forgetting.are_recorded = !forgetting.candidates.is_empty();
     }
@@ -136,9 +144,10 @@ impl Head {
         }
     }
 
-    /// Records the name of a source again that the catalog forgets.
+    /// Records the name of a source again that the catalog forgets. It had no rows then: those under its number in
+    /// earlier records of the journal are dead.
     fn keep_recorded(&mut self, dictionary: &Dictionary, source: u32) {
-        self.record_again(dictionary, source, 0);
+        self.record_again(dictionary, source, self.forgetting.known_before);
         self.position += 1;
     }
 

@@ -200,7 +200,7 @@ impl Head {
         let part = limit.min(frame.names.len() + frame.reused.len() + FRAME_PART);
         if frame.is_empty() {
             // Names in the same frame may be those of sources that are forgotten.
-            frame.forgotten = self.forgetting.take_recorded();
+            self.forgetting.move_recorded(frame);
         }
         let mut names = dictionary.reader();
         for source in sources..dictionary.len() as u32 {

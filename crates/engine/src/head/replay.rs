@@ -170,11 +170,15 @@ impl Head {
         }
     }
 
-    /// Returns whether a number is free, and a key has another one.
-    pub fn has_moved(&self, source: u32, key: &SourceKey) -> bool {
-        let dictionary = self.dictionary.read();
-        let dictionary = dictionary.expect("no panic while the dictionary is locked");
-        dictionary.has_moved(&self.names, source, key)
+    /// Records the sequence of a record of the journal: names in earlier records are in the catalog, or were forgotten.
+    pub fn know_before(&mut self, sequence: u64) {
+        let known = &mut self.forgetting.known_before;
+        *known = sequence.max(*known);
+    }
+
+    /// Returns the first record of the journal with names that the catalog may not contain.
+    pub fn known_before(&self) -> u64 {
+        self.forgetting.known_before
     }
 
     /// Adds a source under the number of a forgotten one. Returns false if a source has the number, or

@@ -190,7 +190,7 @@ fn add_journal(disk: &dyn Disk, store: u64, registry: &mut Registry) -> Result<(
                 continue;
             };
             // Contradictions between journal and catalog are reported by a check.
-            let _ = registry.add_record(&record);
+            let _ = registry.add_record(read.sequence, &record);
             for row in JournalRows::new(&record).flatten() {
                 if let Some(start) = row.start {
                     let _ = registry.link(row.source, start.layout);

@@ -3,7 +3,7 @@
 use crate::bytes::{Cursor, Short};
 use crate::catalog::{
     self, LOST, ReadCatalog, ReadFrame, Registers, check_known, get_key, get_layout, not_free,
-    register_recorded,
+    register_reused,
 };
 use crate::dictionary::Dictionary;
 use crate::dictionary::layouts::{Layout, Layouts};
@@ -24,6 +24,8 @@ pub struct Registry {
     pub layouts: Layouts,
     /// Layout number of each source.
     links: Vec<u32>,
+    /// First record of the journal with names that the catalog may not contain.
+    known_before: u64,
 }
 
 impl Registry {
@@ -35,6 +37,7 @@ impl Registry {
             names: Names::new(RandomState::new().hash_one(())),
             layouts: Layouts::new(),
             links: Vec::new(),
+            known_before: 0,
         }
     }
 
@@ -98,9 +101,10 @@ impl Registry {
         Ok(())
     }
 
-    /// Adds the registrations of a journal record. Registrations that the catalog already contains
-    /// must be identical.
-    pub fn add_record(&mut self, record: &JournalRecord) -> Result<(), String> {
+    /// Adds the registrations of the journal record with a sequence. Registrations that the catalog already contains
+    /// must be identical, unless it may have forgotten them.
+    pub fn add_record(&mut self, sequence: u64, record: &JournalRecord) -> Result<(), String> {
+        let is_known = sequence < self.known_before;
         let mut names = Cursor(&record.streams[0]);
         if record.new_sources > 0 && record.first_source > u64::from(self.sources()) {
             return Err(format!(
@@ -114,7 +118,8 @@ impl Registry {
             let number = number as u32;
             if number >= self.sources() {
                 self.add_source(&key)?;
-            } else if !self.dictionary.is_absent(number)
+            } else if !is_known
+                && !self.dictionary.is_absent(number)
                 && self
                     .dictionary
                     .key(number)
@@ -125,7 +130,9 @@ impl Registry {
                 ));
             }
         }
-        register_recorded(names.0, self)?;
+        if !is_known {
+            register_reused(names.0, self)?;
+        }
         let mut layouts = Cursor(&record.streams[1]);
         if record.new_layouts > 0 && record.first_layout > self.layouts.len() as u64 {
             let what = format!(
@@ -169,10 +176,6 @@ impl Registers for Registry {
         Ok(())
     }
 
-    fn has_moved(&self, source: u32, key: &SourceKey) -> bool {
-        self.dictionary.has_moved(&self.names, source, key)
-    }
-
     fn add_free(&mut self, tags: usize) {
         self.dictionary.add_free(tags);
         self.links.push(0);
@@ -185,6 +188,10 @@ impl Registers for Registry {
             self.links[source as usize] = 0;
         }
         Ok(())
+    }
+
+    fn know_before(&mut self, sequence: u64) {
+        self.known_before = sequence.max(self.known_before);
     }
 
     fn reuse(&mut self, source: u32, _: u64, key: &SourceKey) -> Result<(), String> {
@@ -220,7 +227,8 @@ pub fn open_catalog(disk: &dyn Disk) -> Result<ReadCatalog, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{put_reused, register_recorded};
+    use crate::catalog::put_reused;
+    use crate::journal::record::JournalRecord;
 
     /// Regression: the record looked malformed, and the rest of the journal was set aside.
     #[test]
@@ -230,25 +238,29 @@ mod tests {
         for name in ["old", "other"] {
             registry.add_source(&key(name)).unwrap();
         }
-        let forget = |registry: &mut Registry, source| {
-            registry
-                .forget(&RoaringBitmap::from_iter([source]))
-                .unwrap();
-        };
-        let mut record = Vec::new();
+        let mut names = Vec::new();
         let tags = [(&b"a"[..], &b"b"[..])];
-        put_reused(0, 15, (b"new", tags.into_iter()), &mut record);
-        forget(&mut registry, 0);
+        put_reused(0, 15, (b"new", tags.into_iter()), &mut names);
+        let record = JournalRecord {
+            streams: [names, vec![], vec![], vec![], vec![], vec![], vec![]],
+            ..JournalRecord::default()
+        };
+        let forget = |registry: &mut Registry, sequence| {
+            registry.forget(&RoaringBitmap::from_iter([0])).unwrap();
+            registry.know_before(sequence);
+        };
+        forget(&mut registry, 15);
         // The catalog knows the source under the number of the record.
         registry.reuse(0, 15, &key("new")).unwrap();
-        register_recorded(&record, &mut registry).unwrap();
+        registry.add_record(16, &record).unwrap();
         // It has forgotten the source, and the name returned.
-        forget(&mut registry, 0);
+        forget(&mut registry, 17);
         registry.add_source(&key("new")).unwrap();
-        register_recorded(&record, &mut registry).unwrap();
+        registry.add_record(16, &record).unwrap();
         assert!(registry.dictionary.is_absent(0));
-        // Another source that has the number is damage.
+        // Another source has the number.
         registry.reuse(0, 20, &key("third")).unwrap();
-        assert!(register_recorded(&record, &mut registry).is_err());
+        registry.add_record(16, &record).unwrap();
+        assert!(registry.add_record(17, &record).is_err(), "it is not known");
     }
 }

@@ -137,6 +137,7 @@ impl Header {
 }
 
 /// Decoded record.
+#[derive(Default)]
 pub struct JournalRecord {
     /// Number of the first new source.
     pub first_source: u64,

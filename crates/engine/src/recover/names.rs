@@ -108,10 +108,6 @@ impl Registers for Parts {
         })
     }
 
-    fn has_moved(&self, source: u32, key: &SourceKey) -> bool {
-        self.head.has_moved(source, key)
-    }
-
     fn add_free(&mut self, tags: usize) {
         self.head.add_free(tags);
     }
@@ -121,6 +117,10 @@ impl Registers for Parts {
         self.head.forget(sources);
         self.log.retention.forget_sources(sources);
         Ok(())
+    }
+
+    fn know_before(&mut self, sequence: u64) {
+        self.head.know_before(sequence);
     }
 
     fn reuse(&mut self, source: u32, first_record: u64, key: &SourceKey) -> Result<(), String> {

@@ -276,8 +276,12 @@ fn record_candidates(core: &Core) -> Result<(), Error> {
     // A segment that a power cut brings back would have blocks of sources that the catalog has forgotten, and
     // whose numbers others may have by then.
     core.volume.sync()?;
-    core.compact_catalog_if(|catalog| !catalog.is_second_version())?;
-    core.head().record_candidates();
+    core.compact_catalog_if(|catalog| !catalog.is_third_version())?;
+    // A journal that is kept for other sources may contain the names. A start must not register them again.
+    write_journal(core, true)?;
+    let sequence = core.journal().sequence();
+    core.write_catalog()?;
+    core.head().record_candidates(sequence);
     while core.head().has_recorded() {
         core.write_catalog()?;
     }
@@ -304,10 +308,12 @@ fn keep_bases(core: &Core) {
 #[cfg(test)]
 mod tests {
     use super::record_candidates;
+    use crate::check::check;
+    use crate::commit::write_journal;
     use crate::delete::delete;
     use crate::jobs::step;
     use crate::jobs::testing::{World, options};
-    use crate::options::Options;
+    use crate::options::{Durability, Options};
     use crate::report::sources;
     use crate::retention::class::{Class, Classes};
     use seiner_model::{Interval, Selector};
@@ -323,8 +329,17 @@ mod tests {
         sources(&world.core, &Selector::all()).unwrap().len()
     }
 
+    fn hourly_options() -> Options {
+        let mut class = Class::forever();
+        class.keep.age = Some(Duration::from_secs(3600));
+        Options {
+            classes: Classes::new(vec![class]).unwrap(),
+            ..options()
+        }
+    }
+
     fn hourly() -> World {
-        World::of_class(|class| class.keep.age = Some(Duration::from_secs(3600)))
+        World::new(hourly_options())
     }
 
     #[test]
@@ -394,6 +409,88 @@ mod tests {
                 assert_eq!(segments(&world.disk.fork(seed).crash()), left);
             }
         }
+    }
+
+    fn synced() -> Options {
+        Options {
+            durability: Durability::Sync,
+            ..hourly_options()
+        }
+    }
+
+    /// Appends a row to each of the sources of a round, and deletes these rows, in a journal that is kept for another source.
+    fn append_and_delete(world: &World, round: u32) {
+        world.append_named(&names(round), 0);
+        write_journal(&world.core, true).unwrap();
+        let selector = Selector::parse("m").unwrap();
+        delete(&world.core, &selector, Interval::ALL).unwrap();
+        world.core.log().close_active();
+        world.wait(61);
+    }
+
+    /// Regression: a source with the number of an earlier one was forgotten, too. A start read its name and its deleted
+    /// rows from the journal again, or called the record malformed if a third source had the number by then.
+    #[test]
+    fn a_journal_that_is_kept_does_not_bring_forgotten_sources_back() {
+        let mut world = World::new(synced());
+        world.append("kept", 0..3);
+        for round in 0..8 {
+            // Numbers rest after a start.
+            while step(&world.core).unwrap() {}
+            world.wait(61);
+            while step(&world.core).unwrap() {}
+            append_and_delete(&world, round);
+            while step(&world.core).unwrap() {}
+            let compacts = round % 3 == 0;
+            world.core.compact_catalog_if(|_| compacts).unwrap();
+            assert!(world.core.head().sources() <= 301, "numbers are used again");
+            let report = check(&*world.disk, &mut |_, _| {}).unwrap();
+            assert!(report.is_sound(), "{report:?}");
+            let before = listed(&world);
+            world = world.reopen(synced());
+            assert_eq!(world.core.recovery.set_aside, []);
+            assert_eq!((world.rows(), listed(&world)), (3, before), "round {round}");
+        }
+    }
+
+    /// Regression: rows of an earlier source with the number were shown as those of a source that was kept.
+    #[test]
+    fn a_source_that_is_kept_does_not_get_rows_of_an_earlier_one() {
+        let world = World::new(synced());
+        world.append("kept", 0..3);
+        for round in 0..2 {
+            append_and_delete(&world, round);
+            while step(&world.core).unwrap() {}
+        }
+        append_and_delete(&world, 2);
+        world.core.head().add_candidates(0);
+        record_candidates(&world.core).unwrap();
+        world.append_named(&names(2)[..40], 7);
+        write_journal(&world.core, true).unwrap();
+        let world = world.reopen(synced());
+        assert_eq!(world.core.recovery.set_aside, []);
+        assert_eq!((world.rows(), listed(&world)), (43, 41));
+    }
+
+    /// New records must not look like those that the catalog knows.
+    #[test]
+    fn new_names_are_known_after_the_journal_was_lost() {
+        let world = World::new(synced());
+        world.append("kept", 0..3);
+        for round in 0..2 {
+            append_and_delete(&world, round);
+            while step(&world.core).unwrap() {}
+        }
+        for name in world.disk.list().unwrap() {
+            if name.starts_with("journal-") {
+                world.disk.remove(&name).unwrap();
+            }
+        }
+        let world = world.reopen(synced());
+        world.append_named(&names(2), 7);
+        write_journal(&world.core, true).unwrap();
+        let world = world.reopen(synced());
+        assert_eq!((world.rows(), listed(&world)), (100, 101));
     }
 
     fn segments(disk: &dyn Disk) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use crate::buffer::line::OpenState;
 use crate::bytes::{Cursor, Short};
-use crate::catalog::{Name, get_key, get_layout, lose_sources, pass_key, register_recorded};
+use crate::catalog::{Name, get_key, get_layout, lose_sources, pass_key, register_reused};
 use crate::error::Error;
 use crate::journal::files;
 use crate::journal::record::JournalRecord;
@@ -72,7 +72,10 @@ impl Replay<'_> {
             .head
             .add_names(&mut names, new, |stream| get_key(stream).map(Name::Key));
         added.map_err(|_| Short)?;
-        register_recorded(names.0, &mut self.parts).map_err(|_| Short)
+        if self.sequence <= self.parts.head.known_before() {
+            return Ok(());
+        }
+        register_reused(names.0, &mut self.parts).map_err(|_| Short)
     }
 
     pub(super) fn replay_layouts(
