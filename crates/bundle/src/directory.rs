@@ -174,6 +174,14 @@ impl Directory {
         self.groups.iter().map(|group| &group.layout)
     }
 
+    /// Returns the layout of the sources in a chunk of this directory.
+    ///
+    /// # Panics
+    /// If the chunk is that of another directory, with more chunks.
+    pub fn layout_of(&self, chunk: &ChunkInfo) -> &Arc<Layout> {
+        &self.groups[self.chunks[chunk.index].group].layout
+    }
+
     /// Returns the chunks in the order of the data. The chunks of one layout are neighbours; among them
     /// the sources ascend.
     pub fn chunks(&self) -> impl ExactSizeIterator<Item = ChunkInfo> {

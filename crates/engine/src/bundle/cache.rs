@@ -6,10 +6,11 @@
 use super::Header;
 use super::chunks::{Chunk, Key, SharedChunks, lock};
 use super::summaries::ChunkSummaries;
+use crate::dictionary::layouts::Layout;
 use crate::error::Error;
 use crate::query::snapshot::BlockLocation;
 use crate::segment::Entry;
-use seiner_bundle::{ChunkRows, Directory, SourceRows};
+use seiner_bundle::{ChunkInfo, ChunkRows, Directory, SourceRows};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -77,17 +78,22 @@ impl BundleCache {
         self.summaries.clear();
     }
 
-    /// Returns the rows of a block in a bundle.
+    /// Returns the rows of a block in a bundle, which probably has a layout.
     ///
     /// # Errors
     /// Errors of the disk, and [`Error::Damage`].
-    pub fn rows(&self, entry: &Entry, place: &BlockLocation) -> Result<SourceRows, Error> {
+    pub fn rows(
+        &self,
+        entry: &Entry,
+        place: &BlockLocation,
+        likely: Option<&Layout>,
+    ) -> Result<SourceRows, Error> {
         let mut last = LastChunk::default();
-        let (chunk, source) = self.find(entry, place, &mut last)?;
+        let (chunk, source) = self.find(entry, place, likely, &mut last)?;
         Ok(chunk.source(source))
     }
 
-    /// Returns the aggregates of the blocks in the chunk that contains a block in a bundle.
+    /// Returns the aggregates of the blocks in the chunk that contains a block in a bundle, which probably has a layout.
     ///
     /// # Errors
     /// Errors of the disk, and [`Error::Damage`].
@@ -95,20 +101,22 @@ impl BundleCache {
         &self,
         entry: &Entry,
         place: &BlockLocation,
+        likely: Option<&Layout>,
     ) -> Result<Arc<ChunkSummaries>, Error> {
         let (key, id) = ((place.segment(), entry.offset), u64::from(entry.source));
         if let Some(found) = self.summaries.find(key, id) {
             return Ok(found);
         }
         let mut last = LastChunk::default();
-        self.find(entry, place, &mut last)?;
+        self.find(entry, place, likely, &mut last)?;
         let chunk = last.0.expect("the chunk of the block was found").1;
         let made = Arc::new(ChunkSummaries::of(&chunk));
         self.summaries.keep(key, made.clone());
         Ok(made)
     }
 
-    /// Returns the chunk that contains a block in a bundle, and the index of the block's source in the chunk.
+    /// Returns the chunk that contains a block in a bundle, and the index of the block's source in the chunk. The block
+    /// probably has a layout.
     ///
     /// # Errors
     /// Errors of the disk, and [`Error::Damage`].
@@ -116,12 +124,13 @@ impl BundleCache {
         &self,
         entry: &Entry,
         place: &BlockLocation,
+        likely: Option<&Layout>,
         last: &'l mut LastChunk,
     ) -> Result<(&'l ChunkRows, usize), Error> {
         let (key, id) = ((place.segment(), entry.offset), u64::from(entry.source));
         let found = match last.index(key, id) {
             Some(found) => Some(found),
-            None => self.open_chunk(key, entry, place, last)?,
+            None => self.open_chunk(key, entry, place, likely, last)?,
         };
         let (Some(source), Some((_, chunk))) = (found, &last.0) else {
             let what = format!("the bundle has no rows of source {}", entry.source);
@@ -138,12 +147,13 @@ impl BundleCache {
         key: Key,
         entry: &Entry,
         place: &BlockLocation,
+        likely: Option<&Layout>,
         last: &mut LastChunk,
     ) -> Result<Option<usize>, Error> {
         let id = u64::from(entry.source);
         let chunk = match self.chunks.find(key, id) {
             Some(chunk) => Some(chunk),
-            None => self.decode(key, entry, place)?,
+            None => self.decode(key, entry, place, likely)?,
         };
         let index = chunk.as_ref().and_then(|chunk| chunk.index(id));
         if let Some(chunk) = chunk {
@@ -153,17 +163,23 @@ impl BundleCache {
     }
 
     /// Decodes the chunk that contains the source of a block, if there is one. Keeps it, and others that were decoded to
-    /// find it: their sources have numbers in between.
+    /// find it: their sources have numbers in between. Chunks with the layout that the block probably has are decoded first.
     fn decode(
         &self,
         key: Key,
         entry: &Entry,
         place: &BlockLocation,
+        likely: Option<&Layout>,
     ) -> Result<Option<Arc<Chunk>>, Error> {
         let id = u64::from(entry.source);
         let bundle = self.bundle(key, entry, place)?;
+        let mut chunks: Vec<ChunkInfo> = bundle.directory.find(id).collect();
+        chunks.sort_by_key(|chunk| {
+            let layout = bundle.directory.layout_of(chunk);
+            !likely.is_some_and(|likely| likely.is_in_bundle(layout))
+        });
         let mut damage = Ok(None);
-        for chunk in bundle.directory.find(id) {
+        for chunk in chunks {
             let kept = self.chunks.get(key, chunk.first_id);
             let found = match kept.map_or_else(|| bundle.chunk(chunk.index, entry, place), Ok) {
                 Ok(found) => found,

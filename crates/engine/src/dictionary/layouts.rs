@@ -63,6 +63,14 @@ impl Layout {
         seiner_bundle::Layout::new(names.zip(self.types.iter().copied()))
     }
 
+    /// Returns whether a layout in a bundle has the same fields.
+    pub fn is_in_bundle(&self, layout: &seiner_bundle::Layout) -> bool {
+        let names = self.names.iter().map(|name| &**name);
+        let fields = names.zip(self.types.iter().copied());
+        let stored = layout.fields().iter();
+        fields.eq(stored.map(|(name, field_type)| (&**name, *field_type)))
+    }
+
     /// Returns whether the layout has a single field, of this type.
     #[inline(always)]
     pub fn is_only(&self, name: &[u8], field_type: FieldType) -> bool {

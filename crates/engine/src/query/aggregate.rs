@@ -357,7 +357,9 @@ fn summaries_in_bundle(
     place: &BlockLocation,
 ) -> Result<Vec<(usize, Option<Bucket>)>, Error> {
     let damage = |what| place.damage(entry, what);
-    let chunk = view.bundles.summaries(entry, place)?;
+    let chunk = view
+        .bundles
+        .summaries(entry, place, Some(&view.layouts.present))?;
     let mut found = Vec::new();
     for (column, summary) in chunk.of_block(entry).map_err(damage)?.enumerate() {
         let wanted = view.bundled_column(&chunk.layout, column).map_err(damage)?;

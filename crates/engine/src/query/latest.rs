@@ -255,7 +255,9 @@ impl Columns<'_> {
         if !self.shows_last(entry) {
             return Ok(false);
         }
-        let (chunk, source) = view.bundles.find(entry, place, last)?;
+        let (chunk, source) = view
+            .bundles
+            .find(entry, place, Some(&view.layouts.present), last)?;
         let rows = chunk.times(source).len();
         for column in 0..chunk.layout().len() {
             let wanted = view.bundled_column(chunk.layout(), column);

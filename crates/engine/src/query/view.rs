@@ -105,7 +105,8 @@ impl SourceView {
         place: &BlockLocation,
         wanted: &[bool],
     ) -> Result<Rows, Error> {
-        let SourceRows { layout, rows, .. } = self.bundles.rows(entry, place)?;
+        let likely = Some(&*self.layouts.present);
+        let SourceRows { layout, rows, .. } = self.bundles.rows(entry, place, likely)?;
         let mut fields = vec![None; self.layouts.present.columns()];
         for (column, field) in rows.fields.into_iter().enumerate() {
             let found = self.bundled_column(&layout, column);

@@ -59,7 +59,7 @@ pub(crate) fn read_stored(
         return segment.read(entry).map(Stored::Alone);
     }
     let place = BlockLocation::Sealed(segment.clone());
-    core.bundles.rows(entry, &place).map(Stored::Bundled)
+    core.bundles.rows(entry, &place, None).map(Stored::Bundled)
 }
 
 /// Returns a block of a bundle as a member of another bundle. It has the same rows.
@@ -82,7 +82,7 @@ pub(super) fn read_bundled(
     entry: &Entry,
 ) -> Result<Option<SourceRows>, Error> {
     let place = BlockLocation::Sealed(victim.segment.clone());
-    match core.bundles.rows(entry, &place) {
+    match core.bundles.rows(entry, &place, None) {
         Ok(rows) => Ok(Some(rows)),
         Err(error @ Error::Damage { .. }) => {
             note_damage(core, victim, entry, &error);
