@@ -314,7 +314,11 @@ mod tests {
         let segment = names.iter().find(|name| name.starts_with("segment-"));
         let segment = segment.unwrap();
         let bytes = world.disk.open(segment).unwrap().len().unwrap();
-        let damaged = |byte| readable(&world.damaged(segment, 8 * byte, options()));
+        let damaged = |byte| {
+            let disk = world.disk.fork(1);
+            disk.flip_bit(segment, 8 * byte);
+            readable(&world.on(disk, options()))
+        };
         let found: Vec<[usize; 2]> = (0..bytes).map(damaged).collect();
         for only in [[40, 0], [0, 40]] {
             assert!(found.contains(&only), "{found:?}");

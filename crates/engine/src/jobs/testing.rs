@@ -74,10 +74,9 @@ impl World {
         World { core, disk, clock }
     }
 
-    /// Opens a copy of the store's disk on which a bit of a file is wrong.
-    pub fn damaged(&self, file: &str, bit: u64, options: Options) -> World {
-        let (disk, clock) = (Arc::new(self.disk.fork(1)), self.clock.clone());
-        disk.flip_bit(file, bit);
+    /// Opens the store on a copy of its disk, which may be damaged.
+    pub fn on(&self, disk: SimDisk, options: Options) -> World {
+        let (disk, clock) = (Arc::new(disk), self.clock.clone());
         let core = open(disk.clone(), clock.clone(), options).unwrap();
         World { core, disk, clock }
     }

@@ -16,7 +16,7 @@ use crate::answer::{Bucket, is_integer};
 use crate::commit::write_journal;
 use crate::core::Core;
 use crate::error::{Error, Reason};
-use crate::jobs::segments::write_checkpoints;
+use crate::jobs::segments::make_durable;
 use crate::jobs::writing::Writing;
 use crate::levels::rows::LevelField;
 use crate::levels::{column_of, level_fields, level_of_samples, sample_counts, spans_of, times_of};
@@ -335,7 +335,7 @@ fn append_level(
 /// the inputs expire.
 fn end_pass(core: &Core, writing: &mut Writing, pass: &RollupPass) -> Result<(), Error> {
     match core.durability() {
-        Durability::Memory => write_checkpoints(core, writing, |_| true)?,
+        Durability::Memory => make_durable(core, writing)?,
         _ => write_journal(core, true)?,
     }
     core.log().retention.note_made(pass.class, pass.to);
@@ -426,19 +426,28 @@ fn portion(mut spans: Vec<(Interval, u64)>, pass: &RollupPass) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::testing::{SECOND, World};
+    use crate::jobs::testing::{SECOND, World, options};
+    use crate::options::Options;
+    use crate::retention::class::{Class, Classes};
     use seiner_store::Level;
     use std::time::Duration;
 
+    fn minutely() -> Options {
+        let mut class = Class::forever();
+        class.keep.age = Some(Duration::from_secs(3600));
+        class.rollup = vec![Level {
+            step: Duration::from_secs(60),
+            keep: None,
+        }];
+        Options {
+            classes: Classes::new(vec![class]).unwrap(),
+            ..options()
+        }
+    }
+
     #[test]
     fn rows_that_are_too_old_become_steps_of_a_minute() {
-        let world = World::of_class(|class| {
-            class.keep.age = Some(Duration::from_secs(3600));
-            class.rollup = vec![Level {
-                step: Duration::from_secs(60),
-                keep: None,
-            }];
-        });
+        let world = World::new(minutely());
         world.append("m", 0..600);
         // The first pass covers everything from the beginning of time to an hour ago.
         world.run(roll_up);
@@ -451,5 +460,22 @@ mod tests {
         assert!(world.run(roll_up) > 0);
         assert!(plan(&world.core.log().retention).is_none());
         assert_eq!(world.core.head().counters.level_rows, 600 / 60);
+    }
+
+    /// Regression: without a journal, rows of a level in a full segment were lost, and their samples had expired.
+    #[test]
+    fn a_level_is_complete_after_a_power_cut() {
+        let world = World::new(minutely());
+        for number in 0..60 {
+            world.append(&format!("m{number}"), 0..3600);
+            world.run_all();
+        }
+        world.wait(2 * 3600);
+        drop(world.core.present());
+        world.run(roll_up);
+        assert!(plan(&world.core.log().retention).is_none());
+        assert_eq!(world.rows(), 60 * 60);
+        let found = world.on(world.disk.fork(1).crash(), minutely());
+        assert_eq!(found.rows(), 60 * 60);
     }
 }

@@ -356,6 +356,24 @@ fn scan_new(core: &Core, ended: &[FinishedSegment]) -> (Vec<LivenessScan>, Clock
     (scans, log.retention.clocks())
 }
 
+/// Makes all blocks durable. A segment that accepts no more blocks is sealed, because it gets no checkpoint.
+pub(crate) fn make_durable(core: &Core, writing: &mut Writing) -> Result<(), Error> {
+    core.finish_sealing()?;
+    let closed = |which: &dyn Fn(u64) -> bool| -> Vec<u64> {
+        let log = core.log();
+        let closed = log.open().iter().filter(|open| open.closed_at.is_some());
+        let numbers = closed.map(|open| open.number);
+        numbers.filter(|number| which(*number)).collect()
+    };
+    let mut left = closed(&|_| true);
+    while !left.is_empty() {
+        while write_pieces(core, |number| left.contains(&number))? {}
+        seal_segments(core, writing)?;
+        left = closed(&|number| left.contains(&number));
+    }
+    write_checkpoints(core, writing, |_| true)
+}
+
 /// Writes checkpoints of segments that are being written. Their blocks become durable, and the
 /// journal files that they pinned are released.
 pub(crate) fn write_checkpoints(
