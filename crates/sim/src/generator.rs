@@ -169,6 +169,12 @@ impl Generator {
         }
     }
 
+    /// Lets one or two sources send at the same time, each for a short time.
+    pub(crate) fn with_churn(mut self, rng: &mut Rng) -> Generator {
+        self.passing = Some(rng.between(1, 2));
+        self
+    }
+
     /// Sets the share of late rows to 12 % and their maximum lateness to `most` ns.
     pub(crate) fn with_lateness(mut self, most: u64) -> Generator {
         if let Some(numbered) = &mut self.numbered {

@@ -1,13 +1,14 @@
 //! Seeded simulation of the whole engine, compared with simple models.
 //!
 //! A [`World`] drives an engine on a simulated disk and clock. A seed determines all appends,
-//! reads, crashes and faults. Each seed is run with three stores:
+//! reads, crashes and faults. Each seed is run with four stores:
 //!
 //! 1. A store that keeps everything. Every answer must equal that of an [`Oracle`], which is a map
 //!    in memory.
 //! 2. A store with retention. Its answers must be within the bounds that follow from the history
 //!    of its rows.
 //! 3. A store with roll-ups. Its aggregates must equal those of the original samples.
+//! 4. A store like the second, whose sources come and go, so that many get the numbers of forgotten ones.
 //!
 //! The first wrong answer ends the run with a [`Violation`] that names the seed. A run with the same
 //! seed repeats every operation.

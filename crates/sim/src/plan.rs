@@ -41,6 +41,8 @@ pub struct RunPlan {
     pub expiring: bool,
     /// True if the store rolls up old samples.
     pub rolls_up: bool,
+    /// True if sources come and go, and most of their data dies.
+    pub churns: bool,
 }
 
 impl RunPlan {
@@ -91,6 +93,7 @@ impl RunPlan {
             with_defects: rng.chance(1, 2),
             expiring: false,
             rolls_up: false,
+            churns: false,
         }
     }
 
@@ -110,6 +113,17 @@ impl RunPlan {
         options.journal_bytes = 64 << 10;
         draw_log(rng, options);
         options.classes = draw_classes(rng);
+        plan
+    }
+
+    /// Draws the plan of a run in which sources come and go, so that many get the numbers of forgotten ones.
+    pub fn draw_churning(rng: &mut Rng) -> RunPlan {
+        let mut plan = RunPlan::draw_expiring(rng);
+        plan.churns = true;
+        plan.sources = *rng.pick(&[12, 40]);
+        plan.batch_rows = *rng.pick(&[4, 30]);
+        plan.options.memory = 1 << 20;
+        draw_space(rng, &mut plan.options);
         plan
     }
 

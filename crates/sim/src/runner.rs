@@ -113,12 +113,13 @@ impl Outcome {
     }
 }
 
-/// Runs one seed with the three kinds of store. A panic counts as a violation.
+/// Runs one seed with the four kinds of store. A panic counts as a violation.
 fn run_one(seed: u64, wrap: Wrap, verbose: bool) -> Result<Report, Violation> {
     let run = || {
         let mut report = World::new(seed, wrap, verbose).run()?;
         report.add(&World::expiring(seed, wrap, verbose).run()?);
         report.add(&World::rolling_up(seed, wrap, verbose).run()?);
+        report.add(&World::churning(seed, wrap, verbose).run()?);
         Ok(report)
     };
     match catch_unwind(AssertUnwindSafe(run)) {

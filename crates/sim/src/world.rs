@@ -203,6 +203,16 @@ impl World {
         World::with(seed, rng, plan, generator, oracle, wrap, verbose)
     }
 
+    /// Returns the run of a seed with a store whose sources come and go.
+    pub fn churning(seed: u64, wrap: Wrap, verbose: bool) -> World {
+        let mut rng = Rng::new(seed.rotate_left(16) ^ 0x90e5);
+        let plan = RunPlan::draw_churning(&mut rng);
+        let generator = Generator::numbered(&mut rng, plan.sources, !plan.journals());
+        let generator = generator.with_churn(&mut rng);
+        let oracle = Oracle::expiring(retention::model(&plan, &generator, BEGIN));
+        World::with(seed, rng, plan, generator, oracle, wrap, verbose)
+    }
+
     /// Returns the run of a seed with a store with roll-ups and changing rules.
     pub fn rolling_up(seed: u64, wrap: Wrap, verbose: bool) -> World {
         let mut rng = Rng::new(seed.rotate_left(32) ^ 0xc0a2);

@@ -107,6 +107,7 @@ fn missing_syncs_of_one_kind_of_work_are_detected() {
         match work {
             Work::Merge | Work::Drop => {}
             Work::RollUp => detects_in(World::rolling_up, &fault, wrap),
+            Work::Forget => detects_in(World::churning, &fault, wrap),
             _ => detects_while_expiring(&fault, wrap),
         }
     }

@@ -25,7 +25,12 @@ fn seeds() {
 
 #[test]
 fn the_same_seed_twice_gives_the_same_trace() {
-    for world in [World::new, World::expiring, World::rolling_up] {
+    for world in [
+        World::new,
+        World::expiring,
+        World::rolling_up,
+        World::churning,
+    ] {
         let run = |seed| match world(seed, World::plain, false).run() {
             Ok(report) => report,
             Err(violation) => panic!("{violation}"),

@@ -49,6 +49,9 @@ pub(super) fn is_held(engine: &Engine) -> bool {
 impl World {
     /// Executes a step of a store that expires data.
     pub(super) fn act_expiring(&mut self) -> Done {
+        if self.plan.churns && self.rng.chance(1, 6) {
+            self.turn_over()?;
+        }
         match self.rng.below(100) {
             0..38 => self.append_batch(),
             38..46 => self.append_columns(),
@@ -70,6 +73,20 @@ impl World {
         self.clock.advance(second);
         self.pass();
         self.check_budget()
+    }
+
+    /// Deletes all data of some sources, and lets so much time pass that their numbers are used again.
+    fn turn_over(&mut self) -> Done {
+        let selector = self.generator.selector(&mut self.rng);
+        self.delete_of(&selector, Interval::ALL)?;
+        if self.rng.chance(1, 2) {
+            self.flush()?;
+        }
+        self.background()?;
+        self.clock.advance(61 * SECOND);
+        self.event("61 s pass".to_string());
+        self.pass();
+        self.background()
     }
 
     /// Schedules a crash in the middle of some work of the engine, then starts that work.
@@ -223,11 +240,15 @@ impl World {
             1 => Interval::new(i64::MIN, a),
             _ => Interval::new(a.min(b), a.max(b)),
         };
+        self.delete_of(&selector, interval)
+    }
+
+    fn delete_of(&mut self, selector: &Selector, interval: Interval) -> Done {
         self.event(format!("delete {selector:?} {interval:?}"));
         let meant: Vec<u32> = (0..self.generator.sources.len() as u32)
             .filter(|&source| selector.holds(&self.generator.sources[source as usize].key))
             .collect();
-        let result = self.engine().delete(&selector, interval);
+        let result = self.engine().delete(selector, interval);
         self.deleted(&meant, interval, result.is_ok());
         self.done("delete", result).map(|_| ())
     }
