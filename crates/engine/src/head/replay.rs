@@ -199,6 +199,12 @@ impl Head {
         put.is_some_and(|(number, _)| number == source)
     }
 
+    /// Returns the last record of the journal that names in the catalog refer to.
+    pub fn last_known_record(&self) -> u64 {
+        let firsts = self.forgetting.first_records.values().copied();
+        firsts.fold(self.known_before(), u64::max)
+    }
+
     /// Records that the catalog contains all sources and layouts so far.
     pub fn note_catalogued(&mut self) {
         self.catalogued = (self.sources(), self.layouts.len() as u32);

@@ -498,6 +498,28 @@ mod tests {
         }
     }
 
+    /// Regression: a start without a journal and without segments counted records from 1. Rows in them looked like those
+    /// of an earlier source with the number.
+    #[test]
+    fn rows_of_a_source_are_kept_when_the_journal_begins_anew() {
+        let world = World::new(synced());
+        append_and_delete(&world, 0);
+        while step(&world.core).unwrap() {}
+        world.wait(61);
+        while step(&world.core).unwrap() {}
+        append_and_delete(&world, 1);
+        assert_eq!(world.core.head().counters.reused, 100);
+        world.core.head().pin(0..100);
+        world.run_all();
+        assert_eq!((world.sealed().0, listed(&world)), (0, 100));
+        let world = world.reopen(synced());
+        assert_eq!(world.core.recovery.journal_bytes, 0);
+        world.append_named(&names(1), 7);
+        write_journal(&world.core, true).unwrap();
+        let world = world.reopen(synced());
+        assert_eq!(world.rows(), 100);
+    }
+
     /// New records must not look like those that the catalog knows.
     #[test]
     fn new_names_are_known_after_the_journal_was_lost() {

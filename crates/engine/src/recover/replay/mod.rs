@@ -164,8 +164,8 @@ impl<'a> Replay<'a> {
         sealer::run_alone(&mut self.parts, self.volume, &mut self.encoder)?;
         let resumed = std::mem::take(&mut self.resumed);
         self.parts.log.resume(resumed);
-        // If records at the end of the journal are lost, new ones must not look like those that the catalog knows.
-        self.sequence = self.sequence.max(self.parts.head.known_before());
+        // A journal without files begins anew. Its records must not look like those that the catalog refers to.
+        self.sequence = self.sequence.max(self.parts.head.last_known_record());
         self.parts.head.end_replay();
         self.widen()
     }
